@@ -1,0 +1,12 @@
+//! Linux instances: images, create, exec, monitor, destroy, limits.
+//!
+//! One trait, [`Engine`], with capability flags and two back ends: `native` (the default, over
+//! the spawner) and `oci` (a runtime such as runc: the oracle and the harder isolation).
+//! Knows nothing of sandboxes' records or of durable objects.
+
+mod engine;
+
+pub use engine::{
+    Adopted, Capabilities, Command, CommandEnd, CommandEvent, CommandInfo, CommandOutcome, Ending,
+    Engine, Error, ExecError, Identity, Instance, InstanceSpec, Main, RunningCommand, Usage,
+};
