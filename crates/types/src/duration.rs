@@ -4,7 +4,9 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not a number with a known unit.
-    #[error("{0:?} is not a duration: write a whole number and ms, s, m, h or d (a bare number is ms)")]
+    #[error(
+        "{0:?} is not a duration: write a whole number and ms, s, m, h or d (a bare number is ms)"
+    )]
     Malformed(String),
     /// More milliseconds than can be kept.
     #[error("{0:?} is too long: at most 36500d")]

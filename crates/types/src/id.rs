@@ -42,7 +42,9 @@ pub enum NameError {
         position: usize,
     },
     /// A hyphen at either end.
-    #[error("{kind} {end} with the character '-': a hyphen may stand only inside (1 to {MAX} characters)")]
+    #[error(
+        "{kind} {end} with the character '-': a hyphen may stand only inside (1 to {MAX} characters)"
+    )]
     EdgeHyphen {
         /// `sandbox id` or `owner`.
         kind: &'static str,
@@ -58,7 +60,9 @@ pub enum NameError {
         name: String,
     },
     /// One of [`RESERVED_NAMES`].
-    #[error("sandbox id {name:?} is reserved: www, api, admin, root, system, cloudflare and workers are not allowed in any case")]
+    #[error(
+        "sandbox id {name:?} is reserved: www, api, admin, root, system, cloudflare and workers are not allowed in any case"
+    )]
     Reserved {
         /// The name.
         name: String,

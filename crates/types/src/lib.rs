@@ -16,8 +16,8 @@ mod time;
 pub use duration::{DurationError, format_ms, parse_ms};
 pub use error::{Error, ErrorBody, ErrorCode, Result};
 pub use exec::{
-    Encoding, Encodings, ExecEvent, ExecRequest, ExecResult, ExecStatus, Execution, Stdin,
-    StderrMode,
+    Encoding, Encodings, ExecEvent, ExecRequest, ExecResult, ExecStatus, Execution, StderrMode,
+    Stdin,
 };
 pub use id::{NameError, ObjectId, Owner, RESERVED_NAMES, SandboxId, SandboxName};
 pub use info::{

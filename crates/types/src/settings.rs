@@ -242,7 +242,9 @@ fn within(field: &str, value: u64, min: u64, max: u64) -> Result<()> {
 /// An argument list is not empty and has no NUL.
 pub(crate) fn check_argv(field: &str, argv: &[String]) -> Result<()> {
     match argv.first() {
-        None => return Err(Error::invalid(field, format!("{field} must have at least one string"))),
+        None => {
+            return Err(Error::invalid(field, format!("{field} must have at least one string")));
+        }
         Some(program) if program.is_empty() => {
             return Err(Error::invalid(field, format!("{field}[0], the program, is empty")));
         }
