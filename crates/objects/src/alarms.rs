@@ -1,0 +1,116 @@
+//! The alarm clock: one alarm per object, at least once, never early.
+//!
+//! The rows in the store are the truth; this task holds them in monotonic time, so that a jump
+//! of the wall clock neither hurries nor delays them. An alarm stays in the store until its
+//! handler sets the next one or clears it: what a crash interrupts fires again.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+use types::ObjectId;
+
+/// Longest sleep of the clock: after this it looks whether it was stopped meanwhile.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The last time that this process did not run, or its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// When it went on.
+    pub ended: Instant,
+    /// How long it was; a start counts as endless.
+    pub length: Duration,
+}
+
+enum Change {
+    Set(ObjectId, Instant),
+    Clear(ObjectId),
+}
+
+/// Sets and clears alarms. What is set here must be in the store already.
+#[derive(Clone)]
+pub struct AlarmHandle {
+    changes: mpsc::UnboundedSender<Change>,
+    gap: watch::Receiver<Gap>,
+}
+
+impl AlarmHandle {
+    /// Sets the object's one alarm, in place of an earlier one.
+    pub fn set(&self, id: ObjectId, at: Instant) {
+        // A clock that is gone means that the server ends; the store has the alarm.
+        let _ = self.changes.send(Change::Set(id, at));
+    }
+
+    /// Clears the object's alarm.
+    pub fn clear(&self, id: ObjectId) {
+        let _ = self.changes.send(Change::Clear(id));
+    }
+
+    /// The last gap.
+    pub fn gap(&self) -> Gap {
+        *self.gap.borrow()
+    }
+}
+
+/// Starts the clock; `fire` is called for each alarm that is due.
+pub(crate) fn start(mut fire: impl FnMut(ObjectId) + Send + 'static) -> AlarmHandle {
+    let (changes, mut inbox) = mpsc::unbounded_channel();
+    let started = Gap { ended: Instant::now(), length: Duration::MAX };
+    let (gap_out, gap) = watch::channel(started);
+    tokio::spawn(async move {
+        let mut due = Due::default();
+        loop {
+            let wake = due.next().unwrap_or_else(|| Instant::now() + TICK);
+            let wake = wake.min(Instant::now() + TICK);
+            tokio::select! {
+                biased;
+                change = inbox.recv() => match change {
+                    None => return,
+                    Some(Change::Set(id, at)) => due.set(id, at),
+                    Some(Change::Clear(id)) => due.clear(id),
+                },
+                () = sleep_until(wake) => {
+                    let now = Instant::now();
+                    let length = now.saturating_duration_since(wake);
+                    if length > Duration::from_millis(50) {
+                        gap_out.send_replace(Gap { ended: now, length });
+                    }
+                    while let Some(id) = due.take(now) {
+                        fire(id);
+                    }
+                }
+            }
+        }
+    });
+    AlarmHandle { changes, gap }
+}
+
+#[derive(Default)]
+struct Due {
+    order: BTreeSet<(Instant, ObjectId)>,
+    at: HashMap<ObjectId, Instant>,
+}
+
+impl Due {
+    fn set(&mut self, id: ObjectId, at: Instant) {
+        self.clear(id);
+        self.order.insert((at, id));
+        self.at.insert(id, at);
+    }
+    fn clear(&mut self, id: ObjectId) {
+        if let Some(at) = self.at.remove(&id) {
+            self.order.remove(&(at, id));
+        }
+    }
+    fn next(&self) -> Option<Instant> {
+        self.order.first().map(|(at, _)| *at)
+    }
+    fn take(&mut self, now: Instant) -> Option<ObjectId> {
+        let (at, id) = *self.order.first()?;
+        if at > now {
+            return None;
+        }
+        self.clear(id);
+        Some(id)
+    }
+}
