@@ -89,6 +89,8 @@ pub enum Ending {
     },
     /// [`Instance::stop`] ended it.
     Stopped {
+        /// The note of the first stop.
+        note: Option<String>,
         /// When it was seen, ms since the epoch.
         at_ms: i64,
     },
@@ -287,7 +289,9 @@ pub trait Instance: Send + Sync {
 
     /// Ends it: SIGTERM to the main process first where `grace` is not zero, then SIGKILL to
     /// all. Answers when nothing of it runs. Several at once are one; an ended instance is fine.
-    async fn stop(&self, grace: Duration) -> Result<(), Error>;
+    /// The first call's `note` (at most 4 KiB) comes back in [`Ending::Stopped`], also after
+    /// this daemon was killed; a later call may shorten the grace.
+    async fn stop(&self, grace: Duration, note: &str) -> Result<(), Error>;
 
     /// Waits for its end. Any number of callers, any time.
     async fn ended(&self) -> Ending;

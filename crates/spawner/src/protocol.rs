@@ -106,6 +106,11 @@ pub enum ToSupervisor {
         grace_ms: u64,
         /// What the ending shall say.
         why: StopWhy,
+        /// A text of the daemon's, kept in the exit file as it is (at most 4 KiB), so that the
+        /// reason of a stop outlives a daemon that dies before it can store it. The first
+        /// `Stop` counts.
+        #[serde(default)]
+        note: Option<String>,
     },
     /// Freezes or thaws all of the instance (v2 `cgroup.freeze`, or the v1 freezer).
     Freeze {
@@ -307,6 +312,9 @@ pub struct ExitFile {
     pub oom: bool,
     /// What the supervisor did to end it; the first counts.
     pub by: EndedBy,
+    /// The note of the first `Stop`, where `by` is that stop.
+    #[serde(default)]
+    pub note: Option<String>,
     /// When, ms since the epoch.
     pub at_ms: i64,
 }
