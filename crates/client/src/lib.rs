@@ -1,1 +1,25 @@
+//! The Rust SDK of Sandkeep: one method for each route of a server.
+//!
+//! ```no_run
+//! # async fn f() -> client::Result<()> {
+//! let server = client::Client::new("http://127.0.0.1:7700", None, None)?;
+//! let done = server.exec("notes", &types::ExecRequest::new(["uname", "-s"])).await?;
+//! assert_eq!((done.stdout.as_str(), done.exit_code), ("Linux\n", 0));
+//! # Ok(()) }
+//! ```
+//!
+//! A client is cheap to clone and keeps connections. It never repeats a request by itself: a
+//! command may have run.
 
+mod bytes;
+mod error;
+mod http;
+mod routes;
+mod stream;
+mod unix;
+
+pub use bytes::{event_bytes, stderr_bytes, stdin_of, stdout_bytes};
+pub use error::{Error, Result};
+pub use http::Client;
+pub use routes::ListQuery;
+pub use stream::ExecStream;

@@ -1,0 +1,43 @@
+//! Bytes in JSON: text where they are UTF-8, else base64.
+
+use crate::{Error, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use types::{Encoding, ExecEvent, ExecResult, Stdin};
+
+fn decode(text: &str, encoding: Option<Encoding>) -> Result<Vec<u8>> {
+    match encoding {
+        None => Ok(text.as_bytes().to_vec()),
+        Some(Encoding::Base64) => STANDARD
+            .decode(text)
+            .map_err(|e| Error::Protocol(format!("the server sent broken base64: {e}"))),
+    }
+}
+
+/// The bytes that a command wrote to standard output.
+pub fn stdout_bytes(result: &ExecResult) -> Result<Vec<u8>> {
+    decode(&result.stdout, result.encoding.and_then(|e| e.stdout))
+}
+
+/// The bytes that a command wrote to standard error.
+pub fn stderr_bytes(result: &ExecResult) -> Result<Vec<u8>> {
+    decode(&result.stderr, result.encoding.and_then(|e| e.stderr))
+}
+
+/// The bytes that an event carries; `None` for those that are no output.
+pub fn event_bytes(event: &ExecEvent) -> Result<Option<Vec<u8>>> {
+    match event {
+        ExecEvent::Stdout { data, encoding, .. } | ExecEvent::Stderr { data, encoding, .. } => {
+            decode(data, *encoding).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Standard input of a command, exact.
+pub fn stdin_of(bytes: Vec<u8>) -> Stdin {
+    match String::from_utf8(bytes) {
+        Ok(text) => Stdin::Text(text),
+        Err(error) => Stdin::Bytes { base64: STANDARD.encode(error.as_bytes()) },
+    }
+}

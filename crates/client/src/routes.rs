@@ -1,0 +1,192 @@
+//! One method for each route.
+
+use crate::http::{ANSWER, body, invalid_id, sandbox_path};
+use crate::stream::ExecStream;
+use crate::{Client, Result};
+use reqwest::Method;
+use reqwest::header::ACCEPT;
+use serde_json::Value;
+use std::time::Duration;
+use types::{
+    DirectoryEntry, ExecRequest, ExecResult, Execution, Page, Patch, Record, SandboxId,
+    SandboxInfo, SandboxSummary, SettingsRequest, State, Stop, StopRequest,
+};
+
+/// Which page of which sandboxes.
+#[derive(Debug, Clone, Default)]
+pub struct ListQuery {
+    /// Start of the id, case-sensitive.
+    pub prefix: Option<String>,
+    /// State of the record.
+    pub state: Option<State>,
+    /// How many at most, 1–1000; absent: the server's choice.
+    pub limit: Option<u32>,
+    /// `nextCursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+impl ListQuery {
+    fn pairs(&self) -> Vec<(&'static str, String)> {
+        let state = self.state.map(|state| match state {
+            State::Running => "running",
+            State::Stopped => "stopped",
+        });
+        let all = [
+            ("prefix", self.prefix.clone()),
+            ("state", state.map(str::to_owned)),
+            ("limit", self.limit.map(|n| n.to_string())),
+            ("cursor", self.cursor.clone()),
+        ];
+        all.into_iter().filter_map(|(k, v)| Some((k, v?))).collect()
+    }
+}
+
+impl Client {
+    /// `PUT /v1/sandboxes/{id}`: makes a sandbox, or finds that it is the same. `true`: new.
+    pub async fn put(&self, id: &str, settings: &SettingsRequest) -> Result<(bool, SandboxInfo)> {
+        let request = self.request(Method::PUT, &sandbox_path(id, "")?);
+        let response = self.send(body(request, settings).timeout(ANSWER)).await?;
+        let new = response.status() == reqwest::StatusCode::CREATED;
+        Ok((new, self.read(response).await?))
+    }
+
+    /// `PATCH /v1/sandboxes/{id}`: changes settings.
+    pub async fn patch(&self, id: &str, patch: &Patch) -> Result<SandboxInfo> {
+        let request = self.request(Method::PATCH, &sandbox_path(id, "")?);
+        self.json(body(request, patch)).await
+    }
+
+    /// `GET /v1/sandboxes/{id}`: all that is known of it. Wakes and prolongs nothing.
+    pub async fn info(&self, id: &str) -> Result<SandboxInfo> {
+        self.json(self.request(Method::GET, &sandbox_path(id, "")?)).await
+    }
+
+    /// Its record; `None`: known and never started. `GET /users/{owner}/sandboxes/{id}` where
+    /// this client names an owner, else from [`Client::info`].
+    pub async fn record(&self, id: &str) -> Result<Option<Record>> {
+        let Some(owner) = self.owner() else {
+            return Ok(self.info(id).await?.record);
+        };
+        let id: SandboxId = id.parse().map_err(|e| invalid_id(&e))?;
+        self.json(self.request(Method::GET, &format!("/users/{owner}/sandboxes/{id}"))).await
+    }
+
+    /// `POST /v1/sandboxes/{id}/exec`: runs a command to its end; no limit in time but the
+    /// request's own. Dropping the future kills the command.
+    pub async fn exec(&self, id: &str, exec: &ExecRequest) -> Result<ExecResult> {
+        let request = self.request(Method::POST, &sandbox_path(id, "/exec")?);
+        let response = self.send(body(request, exec).header(ACCEPT, "application/json")).await?;
+        self.read(response).await
+    }
+
+    /// The same, event by event. Dropping the stream kills the command. An error here means
+    /// that nothing ran.
+    pub async fn exec_stream(&self, id: &str, exec: &ExecRequest) -> Result<ExecStream> {
+        let request = self.request(Method::POST, &sandbox_path(id, "/exec")?);
+        let request = body(request, exec).header(ACCEPT, "application/x-ndjson");
+        Ok(ExecStream::new(self.send(request).await?))
+    }
+
+    /// `POST …/start`: starts an instance where none runs.
+    pub async fn start(&self, id: &str) -> Result<SandboxInfo> {
+        self.json(self.request(Method::POST, &sandbox_path(id, "/start")?)).await
+    }
+
+    /// `POST …/stop`: ends the instance; the sandbox stays. Nothing to stop is fine.
+    pub async fn stop(&self, id: &str, stop: &StopRequest) -> Result<()> {
+        let request = self.request(Method::POST, &sandbox_path(id, "/stop")?);
+        let limit = ANSWER.saturating_add(Duration::from_millis(stop.grace_ms));
+        self.send(body(request, stop).timeout(limit)).await.map(drop)
+    }
+
+    /// `POST …/touch`: counts as activity.
+    pub async fn touch(&self, id: &str) -> Result<()> {
+        self.done(self.request(Method::POST, &sandbox_path(id, "/touch")?)).await
+    }
+
+    /// `DELETE /v1/sandboxes/{id}`: destroys it and removes its entry. Unknown ones are fine.
+    pub async fn destroy(&self, id: &str) -> Result<()> {
+        self.done(self.request(Method::DELETE, &sandbox_path(id, "")?)).await
+    }
+
+    /// The owner's directory, oldest entry first: `GET /users/{owner}/sandboxes` where this
+    /// client names an owner, else from [`Client::list_all`].
+    pub async fn directory(&self) -> Result<Vec<DirectoryEntry>> {
+        if let Some(owner) = self.owner() {
+            return self
+                .json(self.request(Method::GET, &format!("/users/{owner}/sandboxes")))
+                .await;
+        }
+        let all = self.list_all(ListQuery::default()).await?;
+        Ok(all.into_iter().map(|s| DirectoryEntry { session: s.id, running: s.running }).collect())
+    }
+
+    /// `GET /v1/sandboxes`: one page.
+    pub async fn list(&self, query: &ListQuery) -> Result<Page> {
+        self.json(self.request(Method::GET, "/v1/sandboxes").query(&query.pairs())).await
+    }
+
+    /// Every page from `query` on.
+    pub async fn list_all(&self, mut query: ListQuery) -> Result<Vec<SandboxSummary>> {
+        query.limit.get_or_insert(1000);
+        let mut all = Vec::new();
+        loop {
+            let page = self.list(&query).await?;
+            all.extend(page.sandboxes);
+            match page.next_cursor {
+                None => return Ok(all),
+                // A server that repeats a cursor would hold its caller for ever.
+                next if next == query.cursor => {
+                    let text = "the server repeats a page".to_owned();
+                    return Err(crate::Error::Protocol(text));
+                }
+                next => query.cursor = next,
+            }
+        }
+    }
+
+    /// `GET …/stops`: its stops of the last 30 days, newest first.
+    pub async fn stops(&self, id: &str) -> Result<Vec<Stop>> {
+        let request = self.request(Method::GET, &sandbox_path(id, "/stops")?);
+        self.list_of(request, "stops").await
+    }
+
+    /// `GET …/executions`: its latest commands, newest first.
+    pub async fn executions(&self, id: &str, limit: Option<u32>) -> Result<Vec<Execution>> {
+        let request = self.request(Method::GET, &sandbox_path(id, "/executions")?);
+        let limit = limit.map(|n| ("limit", n));
+        self.list_of(request.query(limit.as_slice()), "executions").await
+    }
+
+    /// `GET …/logs`: the last MiB that its main processes wrote.
+    pub async fn logs(&self, id: &str) -> Result<Vec<u8>> {
+        let request = self.request(Method::GET, &sandbox_path(id, "/logs")?).timeout(ANSWER);
+        let response = self.send(request).await?;
+        Ok(response.bytes().await.map_err(|e| self.failure(&e))?.to_vec())
+    }
+
+    /// `GET /healthz`: what the server says of itself.
+    pub async fn healthz(&self) -> Result<Value> {
+        self.json(self.request(Method::GET, "/healthz").timeout(Duration::from_secs(5))).await
+    }
+
+    /// `GET /openapi.json`: the API's document.
+    pub async fn openapi(&self) -> Result<Value> {
+        self.json(self.request(Method::GET, "/openapi.json")).await
+    }
+
+    /// An array, bare or under a key of its own.
+    async fn list_of<T: serde::de::DeserializeOwned>(
+        &self,
+        request: reqwest::RequestBuilder,
+        key: &str,
+    ) -> Result<Vec<T>> {
+        let mut value: Value = self.json(request).await?;
+        if let Some(inner) = value.get_mut(key) {
+            value = inner.take();
+        }
+        serde_json::from_value(value).map_err(|e| {
+            crate::Error::Protocol(format!("the server's answer is not understood: {e}"))
+        })
+    }
+}
