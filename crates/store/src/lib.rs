@@ -1,7 +1,27 @@
 //! Durable state in domain terms: sandboxes, records, stops, alarms, executions, outbox.
 //!
-//! The only authority on what exists, what ran, why it stopped and when an alarm is due.
+//! The only authority on what exists, what ran, why it stopped and when an alarm is due, and the
+//! only crate that opens the database. One SQLite file in WAL mode, one writer thread with group
+//! commit ([`Store`]'s writes are answered after the fsync), a few readers.
+//!
+//! Reading order: `model` (what callers see), `store` (the handle), `queue` and `writer` (group
+//! commit), `ops` (the SQL of each operation), `open` (lock, checks, migrations), `reserve`
+//! (what keeps a full disk bearable).
 
+mod cursor;
+mod error;
+mod lock;
+mod migrations;
 mod model;
+mod open;
+mod ops;
+mod queue;
+mod readers;
+mod reserve;
+mod store;
+mod writer;
 
+pub use error::{Error, Result};
 pub use model::{ListFilter, OutboxItem, SandboxRow, StopRecord};
+pub use open::Options;
+pub use store::Store;

@@ -1,0 +1,182 @@
+//! Start, stop, destroy, expire: what moves the record. Each stop of a generation is recorded
+//! once, the first one counts, and no generation ends without one.
+
+use super::outbox;
+use super::rows::{execute, load};
+use super::sandboxes::{ensure, there};
+use crate::{Error, Result, SandboxRow, StopRecord};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeMap;
+use types::{Cause, ObjectId, SandboxName, Settings, State};
+
+/// A stop, and the text for the outbox.
+pub(crate) type Stopping = Option<(StopRecord, Option<String>)>;
+
+pub(crate) fn start(
+    c: &Connection,
+    name: &SandboxName,
+    new_settings: &Settings,
+    now_ms: i64,
+    alarm_at: Option<i64>,
+) -> Result<SandboxRow> {
+    ensure(c, name, new_settings, &BTreeMap::new(), now_ms, alarm_at)?;
+    let object = name.object_id();
+    let row = there(load(c, &object)?)?;
+    if row.destroying {
+        return Err(Error::Destroying);
+    }
+    if row.record.is_some_and(|r| r.state == State::Running) {
+        return Err(Error::AlreadyRunning);
+    }
+    execute(
+        c,
+        "UPDATE sandboxes SET generation = generation + 1, state = 'running',
+            starts = starts + 1, started_at = ?2, record_activity = ?2,
+            last_activity = max(last_activity, ?2), stopped_at = NULL, reason = NULL,
+            exit_code = NULL, cause = NULL, alarm_at = ?3, expired = 0
+         WHERE object = ?1",
+        params![object.as_bytes(), now_ms, alarm_at],
+    )?;
+    there(load(c, &object)?)
+}
+
+pub(crate) fn stop(
+    c: &Connection,
+    object: &ObjectId,
+    stop: &StopRecord,
+    payload: Option<&str>,
+    alarm_at: Option<i64>,
+) -> Result<bool> {
+    let stopped = record_stop(c, object, stop, payload)?;
+    if stopped {
+        super::sandboxes::set_alarm(c, object, alarm_at)?;
+    }
+    Ok(stopped)
+}
+
+fn record_stop(
+    c: &Connection,
+    object: &ObjectId,
+    stop: &StopRecord,
+    payload: Option<&str>,
+) -> Result<bool> {
+    let changed = execute(
+        c,
+        "UPDATE sandboxes SET state = 'stopped', stopped_at = ?3, reason = ?4, exit_code = ?5,
+            cause = ?6
+         WHERE object = ?1 AND generation = ?2 AND state = 'running' AND destroyed_at IS NULL",
+        params![
+            object.as_bytes(),
+            stop.generation.cast_signed(),
+            stop.stopped_at,
+            stop.reason,
+            stop.exit_code,
+            stop.cause.as_str()
+        ],
+    )?;
+    if changed == 0 {
+        return Ok(false);
+    }
+    execute(
+        c,
+        "INSERT INTO stops (object, generation, started_at, stopped_at, reason, exit_code, cause)
+         SELECT object, generation, started_at, stopped_at, reason, exit_code, cause
+         FROM sandboxes WHERE object = ?1",
+        [object.as_bytes()],
+    )?;
+    if let Some(payload) = payload {
+        outbox::add(c, payload)?;
+    }
+    Ok(true)
+}
+
+pub(crate) fn begin_destroy(c: &Connection, object: &ObjectId, now_ms: i64) -> Result<bool> {
+    let sql = "UPDATE sandboxes SET destroying_at = coalesce(destroying_at, ?2)
+         WHERE object = ?1 AND destroyed_at IS NULL";
+    Ok(execute(c, sql, params![object.as_bytes(), now_ms])? > 0)
+}
+
+pub(crate) fn finish_destroy(c: &Connection, object: &ObjectId, stop: &Stopping) -> Result<()> {
+    let sql = "SELECT coalesce(destroying_at, last_activity) FROM sandboxes
+         WHERE object = ?1 AND destroyed_at IS NULL";
+    let found = c.prepare_cached(sql)?.query_row([object.as_bytes()], |r| r.get(0)).optional()?;
+    let Some(mut at): Option<i64> = found else { return Ok(()) };
+    if let Some((stop, _)) = stop {
+        at = at.max(stop.stopped_at);
+    }
+    end_instance(c, object, stop, Cause::Destroyed, at)?;
+    drop_executions(c, object)?;
+    execute(
+        c,
+        "DELETE FROM configurations
+         WHERE sandbox = (SELECT key FROM sandboxes WHERE object = ?1)",
+        [object.as_bytes()],
+    )?;
+    execute(
+        c,
+        "UPDATE sandboxes SET destroyed_at = ?2, destroying_at = NULL, alarm_at = NULL
+         WHERE object = ?1",
+        params![object.as_bytes(), at],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn expire(
+    c: &Connection,
+    object: &ObjectId,
+    stop: &Stopping,
+    now_ms: i64,
+) -> Result<()> {
+    if load(c, object)?.is_none() {
+        return Ok(());
+    }
+    end_instance(c, object, stop, Cause::Expired, now_ms)?;
+    drop_executions(c, object)?;
+    execute(
+        c,
+        "UPDATE configurations SET env_vars = '{}'
+         WHERE sandbox = (SELECT key FROM sandboxes WHERE object = ?1)",
+        [object.as_bytes()],
+    )?;
+    let sql = "UPDATE sandboxes SET alarm_at = NULL, expired = 1 WHERE object = ?1";
+    execute(c, sql, [object.as_bytes()])?;
+    Ok(())
+}
+
+/// Records the stop that came along. Where none fits and the record still says running, one is
+/// made up: what has gone cannot be left running for ever.
+fn end_instance(
+    c: &Connection,
+    object: &ObjectId,
+    stop: &Stopping,
+    cause: Cause,
+    at: i64,
+) -> Result<()> {
+    if let Some((stop, payload)) = stop {
+        record_stop(c, object, stop, payload.as_deref())?;
+    }
+    let sql = "SELECT generation FROM sandboxes WHERE object = ?1 AND state = 'running'";
+    let running = c.prepare_cached(sql)?.query_row([object.as_bytes()], |r| r.get(0)).optional()?;
+    let Some(generation): Option<i64> = running else { return Ok(()) };
+    tracing::error!(%object, generation, ?cause, "no stop of the running instance was given");
+    let made_up = StopRecord {
+        generation: generation.cast_unsigned(),
+        reason: cause.reason().to_owned(),
+        exit_code: None,
+        cause,
+        stopped_at: at,
+    };
+    record_stop(c, object, &made_up, None)?;
+    Ok(())
+}
+
+/// Executions go, and late news of them is not taken any more.
+fn drop_executions(c: &Connection, object: &ObjectId) -> Result<()> {
+    execute(c, "DELETE FROM executions WHERE object = ?1", [object.as_bytes()])?;
+    execute(
+        c,
+        "UPDATE sandboxes SET history_floor = generation, executions = 0 WHERE object = ?1",
+        [object.as_bytes()],
+    )?;
+    Ok(())
+}

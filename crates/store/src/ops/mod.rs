@@ -1,0 +1,12 @@
+//! The SQL of each operation. These run inside a transaction of the writer, or on a reader.
+
+pub(crate) mod executions;
+pub(crate) mod lifecycle;
+pub(crate) mod lists;
+pub(crate) mod outbox;
+pub(crate) mod rows;
+pub(crate) mod sandboxes;
+pub(crate) mod sweep;
+
+#[cfg(test)]
+mod plans;

@@ -1,0 +1,98 @@
+//! The reserve file: space that is given back when the disk is full, so that what frees space,
+//! and what must not be lost, can still be written.
+
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+const SIZE: u64 = 4 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    path: PathBuf,
+    held: bool,
+}
+
+impl Reserve {
+    pub(crate) fn at(dir: &Path) -> Self {
+        let path = dir.join("store.reserve");
+        let held = std::fs::metadata(&path).is_ok_and(|m| m.len() == SIZE);
+        Self { path, held }
+    }
+
+    /// Whether the space is set aside.
+    pub(crate) fn held(&self) -> bool {
+        self.held
+    }
+
+    /// Sets the space aside unless it is already. `false`: there is none.
+    pub(crate) fn make(&mut self) -> bool {
+        if !self.held {
+            match self.allocate() {
+                Ok(()) => self.held = true,
+                Err(error) => {
+                    tracing::debug!(%error, "no space to set aside");
+                    let _ = std::fs::remove_file(&self.path);
+                }
+            }
+        }
+        self.held
+    }
+
+    fn allocate(&self) -> std::io::Result<()> {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&self.path)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, SIZE) {
+            Ok(()) => Ok(()),
+            // Some file systems cannot; zeros written take the space as well.
+            Err(rustix::io::Errno::OPNOTSUPP) => fill(&mut file, SIZE),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Gives the space back. `false`: there was nothing to give.
+    pub(crate) fn release(&mut self) -> bool {
+        self.held = false;
+        match std::fs::remove_file(&self.path) {
+            Ok(()) => true,
+            Err(error) => {
+                if error.kind() != ErrorKind::NotFound {
+                    tracing::error!(%error, path = %self.path.display(), "cannot release the reserve");
+                }
+                false
+            }
+        }
+    }
+
+    /// Finds out by trying whether the disk, or the quota on it, is full.
+    pub(crate) fn disk_is_full(&self) -> bool {
+        let path = self.path.with_extension("probe");
+        let probe = || {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&path)?;
+            fill(&mut file, 256 << 10)
+        };
+        let result: std::io::Result<()> = probe();
+        let _ = std::fs::remove_file(&path);
+        result.is_err_and(|e| matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+    }
+}
+
+fn fill(file: &mut File, size: u64) -> std::io::Result<()> {
+    let block = [0; 64 << 10];
+    for _ in 0..size / block.len() as u64 {
+        file.write_all(&block)?;
+    }
+    // Delayed allocation shows a full disk only now.
+    file.sync_data()
+}
