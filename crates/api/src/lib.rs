@@ -1,1 +1,82 @@
+//! The HTTP API: routes, who may call them, what goes in and out, and the server itself.
+//!
+//! Every request takes one way, in [`dispatch`]: identity, name, query, body, handler, answer.
+//! What differs between routes stands in one table, [`routes`], from which the router and the
+//! API document are built and which the tests walk.
 
+mod auth;
+mod body;
+mod connection;
+mod dispatch;
+mod documents;
+mod exec;
+mod json;
+mod meta;
+mod openapi;
+mod path;
+mod query;
+mod reply;
+mod routes;
+mod server;
+mod v1;
+
+pub use auth::Listening;
+pub use openapi::document;
+pub use routes::{BodyRule, ROUTES, Route, router};
+pub use server::{Listener, ServeError, serve};
+
+use sandbox::Sandboxes;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the routes stand on. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    /// The sandboxes of this server.
+    pub sandboxes: Sandboxes,
+    /// Bounds of the server.
+    pub limits: Limits,
+    /// Directories of the host, the data directory above all, whose names no 5xx may tell.
+    pub private: Arc<[PathBuf]>,
+    bodies: body::Budget,
+}
+
+impl App {
+    /// An app with the usual bounds.
+    pub fn new(sandboxes: Sandboxes) -> Self {
+        let limits = Limits::default();
+        Self { sandboxes, limits, private: Arc::new([]), bodies: body::Budget::default() }
+    }
+
+    /// Directories of the host whose names no 5xx may tell.
+    #[must_use]
+    pub fn keeping_private(mut self, directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.private = directories.into_iter().collect();
+        self
+    }
+}
+
+/// Bounds of the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at once, of each listener; more wait to be accepted.
+    pub connections: usize,
+    /// A request's head must arrive within this; also how long an unused connection is kept.
+    pub head_timeout: Duration,
+    /// A request's body must not pause longer than this.
+    pub body_timeout: Duration,
+    /// How long requests may go on once the server shuts down.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            shutdown_grace: Duration::from_secs(10),
+        }
+    }
+}

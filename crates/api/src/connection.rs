@@ -1,0 +1,130 @@
+//! A connection, and whether its client is still there.
+
+use hyper_util::rt::TokioIo;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::future::pending;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// How often a client is looked for while a command of its runs.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A stream of either kind.
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+macro_rules! both {
+    ($socket:expr, $s:ident => $e:expr) => {
+        match $socket {
+            Socket::Tcp($s) => $e,
+            Socket::Unix($s) => $e,
+        }
+    };
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        both!(self, s => s.as_fd())
+    }
+}
+
+/// The stream that the server reads and writes; [`Client`] looks at the same one.
+pub(crate) struct Stream(Arc<Socket>);
+
+impl Stream {
+    pub fn new(socket: Socket) -> (TokioIo<Self>, Client) {
+        let socket = Arc::new(socket);
+        (TokioIo::new(Self(socket.clone())), Client(Some(socket)))
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(both!(&*self.0, s => s.poll_read_ready(cx)))?;
+            match both!(&*self.0, s => s.try_read(buffer.initialize_unfilled())) {
+                Ok(n) => {
+                    buffer.advance(n);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Poll::Ready(Err(e)),
+            }
+        }
+    }
+}
+
+impl Stream {
+    fn poll_write_with(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl Fn(&Socket) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(both!(&*self.0, s => s.poll_write_ready(cx)))?;
+            match write(&self.0) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_with(cx, |socket| both!(socket, s => s.try_write(bytes)))
+    }
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_with(cx, |socket| both!(socket, s => s.try_write_vectored(slices)))
+    }
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        use rustix::net::{Shutdown, shutdown};
+        Poll::Ready(shutdown(&*self.0, Shutdown::Write).map_err(Into::into))
+    }
+}
+
+/// The client of a connection, as its requests see it. The default one never goes away.
+#[derive(Clone, Default)]
+pub(crate) struct Client(Option<Arc<Socket>>);
+
+impl Client {
+    /// Waits until the client closed its side. The server itself notices that only while it
+    /// reads, which it does not once it has received more than one request. Cancel-safe.
+    pub async fn gone(&self) {
+        let Some(socket) = &self.0 else { return pending().await };
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let mut fds = [PollFd::new(&**socket, PollFlags::RDHUP)];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            if rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0) {
+                return;
+            }
+        }
+    }
+}

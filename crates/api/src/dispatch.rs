@@ -1,0 +1,120 @@
+//! The one way that every request takes.
+
+use crate::auth::{self, Listening};
+use crate::connection::Client;
+use crate::query::Query;
+use crate::reply::{self, RequestId};
+use crate::routes::{BodyRule, Handler, Route};
+use crate::{App, body, path};
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::FutureExt;
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method, header};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+use tracing::Instrument;
+use types::{Error, ErrorCode, Result};
+
+/// A request as its handler sees it: admitted, and with its body read.
+pub(crate) struct Call {
+    pub app: App,
+    pub id: RequestId,
+    pub headers: HeaderMap,
+    pub query: Query,
+    pub body: Bytes,
+    pub client: Client,
+}
+
+/// Answers one request. `routes` are those of its path, one for each method.
+pub(crate) async fn dispatch(
+    app: App,
+    routes: Arc<[&'static Route]>,
+    request: Request,
+) -> Response {
+    let id = RequestId::new();
+    let began = Instant::now();
+    let (parts, mut body) = request.into_parts();
+    let pattern = routes.first().map_or("none", |r| r.path);
+    // The pattern, not the path: what a caller writes there is not ours to repeat.
+    let span = tracing::info_span!("request", %id, method = %parts.method, route = pattern);
+    let answer = async {
+        let work = AssertUnwindSafe(answer(&app, &id, &routes, parts, &mut body)).catch_unwind();
+        let panicked = |_| Err(Error::new(ErrorCode::Internal, "a handler panicked"));
+        let mut response = work
+            .await
+            .unwrap_or_else(panicked)
+            .unwrap_or_else(|error| reply::error(&app.private, &id, error));
+        reply::finish(&mut response, &id);
+        let ms = began.elapsed().as_millis();
+        tracing::debug!(status = response.status().as_u16(), ms, "answered");
+        response
+    };
+    answer.instrument(span).await
+}
+
+async fn answer(
+    app: &App,
+    id: &RequestId,
+    routes: &[&'static Route],
+    parts: Parts,
+    body: &mut Body,
+) -> Result<Response> {
+    let expects = parts.headers.contains_key(header::EXPECT);
+    let admitted = admit(app, id, routes, parts, body).await;
+    match admitted {
+        Ok((Handler::Server(run), call, _)) => run(call).await,
+        Ok((Handler::Owner(run), call, target)) => run(call, target.owner()?).await,
+        Ok((Handler::Sandbox(run), call, target)) => run(call, target.sandbox()?).await,
+        Err(error) => {
+            // A caller that is still sending would find its connection reset, and not the answer.
+            if !expects {
+                body::discard(body).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn admit(
+    app: &App,
+    id: &RequestId,
+    routes: &[&'static Route],
+    parts: Parts,
+    body: &mut Body,
+) -> Result<(Handler, Call, path::Target)> {
+    let listening = parts.extensions.get::<Listening>().copied().unwrap_or_default();
+    let identity = auth::authenticate(listening, &parts.headers, &parts.uri)?;
+    let route = select(routes, &parts.method, parts.uri.path())?;
+    let query = Query::parse(parts.uri.query(), |name| route.takes(name))?;
+    let mut target = path::Target::of(route.path, parts.uri.path())?;
+    if route.of_an_owner() {
+        target.owner = Some(auth::acting_for(identity, target.owner, &parts.headers, &query)?);
+    }
+    let body = match route.body {
+        BodyRule::Ignored => Bytes::new(),
+        BodyRule::Optional(limit) => body::read(app, body, &parts.headers, limit, false).await?,
+        BodyRule::Required(limit) => body::read(app, body, &parts.headers, limit, true).await?,
+    };
+    let client = parts.extensions.get::<Client>().cloned().unwrap_or_default();
+    let call = Call { app: app.clone(), id: *id, headers: parts.headers, query, body, client };
+    Ok((route.handler, call, target))
+}
+
+/// The route of a method, or why there is none: 405 only below `/v1`.
+fn select(routes: &[&'static Route], method: &Method, path: &str) -> Result<&'static Route> {
+    let wanted = if method == Method::HEAD { &Method::GET } else { method };
+    if let Some(route) = routes.iter().find(|r| r.method == *wanted) {
+        return Ok(route);
+    }
+    if routes.is_empty() || !path.starts_with("/v1/") {
+        return Err(Error::new(ErrorCode::NotFound, "there is no such route"));
+    }
+    let allowed: Vec<&str> = routes.iter().map(|r| r.method.as_str()).collect();
+    let allowed = allowed.join(", ");
+    let message = format!("this route does not take {method}; it takes {allowed}");
+    Err(Error::new(ErrorCode::MethodNotAllowed, message).with("allow", allowed))
+}

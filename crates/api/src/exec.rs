@@ -1,0 +1,105 @@
+//! Running a command: whole, or as a stream of events.
+
+use crate::dispatch::Call;
+use crate::{json, reply};
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use hyper::header::{ACCEPT, HeaderValue};
+use hyper::{HeaderMap, StatusCode};
+use sandbox::ExecStream;
+use std::io;
+use types::{Error, ErrorCode, ExecEvent, ExecRequest, ExecResult, Result, SandboxName};
+
+/// A hundred years: the longest time limit, ms; sums with a clock stay far from overflow.
+const MAX_TIMEOUT_MS: u64 = 36_500 * 86_400_000;
+
+/// Run a command
+///
+/// Runs a command, making the sandbox and starting an instance where needed. With
+/// `Accept: application/x-ndjson` the answer is a stream of events, one JSON object a line;
+/// a stream that ends without `exit` or `error` says nothing of the command's end. A client
+/// that goes away ends the command and all its children.
+#[utoipa::path(post, path = "/v1/sandboxes/{id}/exec", tag = "commands", operation_id = "exec",
+    request_body = ExecRequest,
+    responses((status = 200, description = "The command ended, with whatever code; or the stream of its events.",
+        content((ExecResult = "application/json"), (ExecEvent = "application/x-ndjson")))))]
+pub(crate) async fn v1(call: Call, name: SandboxName) -> Result<Response> {
+    run(call, name).await
+}
+
+/// Run a command in a user's sandbox
+///
+/// As `POST /v1/sandboxes/{id}/exec`, in the sandbox of the user in the path.
+#[utoipa::path(post, path = "/users/{owner}/sandboxes/{session}", tag = "users", operation_id = "execUserSandbox",
+    request_body = ExecRequest,
+    responses((status = 200, description = "The command ended, with whatever code; or the stream of its events.",
+        content((ExecResult = "application/json"), (ExecEvent = "application/x-ndjson")))))]
+pub(crate) async fn of_a_user(call: Call, name: SandboxName) -> Result<Response> {
+    run(call, name).await
+}
+
+/// Run a command in one's own sandbox
+///
+/// As `POST /v1/sandboxes/{id}/exec`.
+#[utoipa::path(post, path = "/sandboxes/{name}", tag = "own", operation_id = "execOwnSandbox",
+    request_body = ExecRequest,
+    responses((status = 200, description = "The command ended, with whatever code; or the stream of its events.",
+        content((ExecResult = "application/json"), (ExecEvent = "application/x-ndjson")))))]
+pub(crate) async fn own(call: Call, name: SandboxName) -> Result<Response> {
+    run(call, name).await
+}
+
+async fn run(mut call: Call, name: SandboxName) -> Result<Response> {
+    // The text and what is read from it need not both be kept while the command runs.
+    let request: ExecRequest = json::parse(&std::mem::take(&mut call.body))?;
+    request.validate()?;
+    if request.timeout_ms.is_some_and(|ms| ms > MAX_TIMEOUT_MS) {
+        let message = format!("timeoutMs must be at most {MAX_TIMEOUT_MS}");
+        return Err(Error::invalid("timeoutMs", message).with("max", MAX_TIMEOUT_MS));
+    }
+    if wants_events(&call.headers) {
+        let events = call.app.sandboxes.exec_stream(&name, request).await?;
+        let kind = HeaderValue::from_static("application/x-ndjson");
+        return Ok(reply::bytes(StatusCode::OK, kind, lines(call, events)));
+    }
+    tokio::select! {
+        result = call.app.sandboxes.exec(&name, request) => reply::ok(&result?),
+        () = call.client.gone() => Err(Error::new(ErrorCode::Unavailable, "the client went away")),
+    }
+}
+
+/// A body of one line for each event. Dropping it drops `events`, which ends the command.
+fn lines(call: Call, events: ExecStream) -> Body {
+    Body::from_stream(futures::stream::unfold((call, events), |(call, mut events)| async {
+        let next = tokio::select! {
+            next = events.next() => next?,
+            () = call.client.gone() => {
+                return Some((Err(io::ErrorKind::ConnectionAborted.into()), (call, events)));
+            }
+        };
+        let next = match next {
+            ExecEvent::Error { seq, error } => ExecEvent::Error {
+                seq,
+                error: reply::shown_body(&call.app.private, &call.id, error),
+            },
+            other => other,
+        };
+        let line = serde_json::to_vec(&next).map_err(io::Error::from).map(|mut line| {
+            line.push(b'\n');
+            Bytes::from(line)
+        });
+        Some((line, (call, events)))
+    }))
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok());
+    values.flat_map(|v| v.split(',')).any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let ours = parts.next().is_some_and(|t| t.eq_ignore_ascii_case("application/x-ndjson"));
+        // A weight of nought refuses.
+        let refused = parts.filter_map(|p| p.strip_prefix("q=")).any(|q| q.parse() == Ok(0.0));
+        ours && !refused
+    })
+}

@@ -1,0 +1,141 @@
+//! The API as an OpenAPI document. What the table of routes knows (names, owners, errors) is
+//! added from there, so that the two cannot differ.
+
+use crate::routes::{ROUTES, Route};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+use types::{ErrorBody, ErrorCode};
+use utoipa::OpenApi as _;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, ResponseBuilder};
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Sandkeep",
+        version = "1",
+        description = "Sandboxes on one's own machine: named, durable, each with a Linux instance when a command needs one.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    tags(
+        (name = "sandboxes", description = "Sandboxes, their settings and their instances."),
+        (name = "commands", description = "Running commands."),
+        (name = "history", description = "What ran, and why it stopped."),
+        (name = "users", description = "Sandboxes by user: adapters on the same sandboxes."),
+        (name = "own", description = "The caller's own sandboxes: adapters on the same sandboxes."),
+        (name = "server", description = "The server itself."),
+    ),
+    components(schemas(ErrorBody, ErrorCode)),
+    paths(
+        crate::v1::list, crate::v1::put, crate::v1::patch, crate::v1::info, crate::v1::destroy,
+        crate::v1::start, crate::exec::v1, crate::v1::stop, crate::v1::touch, crate::v1::stops,
+        crate::v1::executions, crate::v1::logs,
+        crate::documents::directory, crate::documents::record, crate::exec::of_a_user,
+        crate::documents::destroy, crate::documents::own_record, crate::exec::own,
+        crate::documents::own_stop,
+        crate::meta::healthz, crate::meta::openapi,
+    ),
+)]
+struct Base;
+
+/// The document.
+pub fn document() -> OpenApi {
+    let mut document = Base::openapi();
+    for route in ROUTES {
+        let item = document.paths.paths.get_mut(route.path);
+        if let Some(operation) = item.and_then(|item| operation(item, route)) {
+            describe(route, operation);
+        }
+    }
+    document
+}
+
+/// The document as it is checked in and served.
+pub(crate) fn text() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        // The document holds nothing that JSON cannot.
+        document().to_pretty_json().map(|text| text + "\n").unwrap_or_default()
+    });
+    &TEXT
+}
+
+fn operation<'a>(item: &'a mut PathItem, route: &Route) -> Option<&'a mut Operation> {
+    let operation = match route.method.as_str() {
+        "GET" => &mut item.get,
+        "PUT" => &mut item.put,
+        "POST" => &mut item.post,
+        "PATCH" => &mut item.patch,
+        "DELETE" => &mut item.delete,
+        _ => return None,
+    };
+    operation.as_mut()
+}
+
+fn describe(route: &Route, operation: &mut Operation) {
+    let parameters = operation.parameters.get_or_insert_default();
+    for name in names_in(route.path).rev() {
+        parameters.insert(0, name_parameter(name));
+    }
+    if route.takes("owner") {
+        parameters.push(owner_parameter("owner", ParameterIn::Query));
+        parameters.push(owner_parameter("Sandkeep-Owner", ParameterIn::Header));
+    }
+    let mut by_status: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();
+    for code in route.errors() {
+        by_status.entry(code.http_status()).or_default().insert(code.as_str());
+    }
+    for (status, codes) in by_status {
+        let response = error_response(codes);
+        operation.responses.responses.insert(status.to_string(), response.into());
+    }
+}
+
+fn error_response(codes: BTreeSet<&str>) -> Response {
+    let codes: Vec<String> = codes.into_iter().map(|code| format!("`{code}`")).collect();
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
+    ResponseBuilder::new()
+        .description(codes.join(", "))
+        .content("application/json", content)
+        .build()
+}
+
+/// The names of the variable segments of a path.
+fn names_in(path: &'static str) -> impl DoubleEndedIterator<Item = &'static str> {
+    path.split('/').filter_map(|s| s.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn name_schema() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .pattern(Some("^[A-Za-z0-9._-]{1,63}$"))
+        .min_length(Some(1))
+        .max_length(Some(63))
+}
+
+fn name_parameter(name: &str) -> Parameter {
+    let what = if name == "owner" { "Whose sandboxes." } else { "The sandbox's id." };
+    let rule = "1 to 63 characters from A-Z a-z 0-9 . _ -, no hyphen at either end, not `.` or `..`; percent-decoded once.";
+    let reserved = if name == "owner" {
+        ""
+    } else {
+        " Not www, api, admin, root, system, cloudflare or workers, in any case."
+    };
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(format!("{what} {rule}{reserved}")))
+        .schema(Some(name_schema()))
+        .build()
+}
+
+fn owner_parameter(name: &str, place: ParameterIn) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(place)
+        .required(Required::False)
+        .description(Some("For whom the caller acts, where it may choose; `local` by default."))
+        .schema(Some(name_schema()))
+        .build()
+}

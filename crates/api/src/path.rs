@@ -1,0 +1,47 @@
+//! Names in paths: each segment is decoded once, by itself, and then held against the rule of
+//! names. What decodes to a slash or to dots is thus a bad name and never another route.
+
+use percent_encoding::percent_decode_str;
+use types::{Error, ErrorCode, NameError, Owner, Result, SandboxId, SandboxName};
+
+/// What a path names.
+#[derive(Default)]
+pub(crate) struct Target {
+    pub owner: Option<Owner>,
+    id: Option<SandboxId>,
+}
+
+impl Target {
+    /// The names in `path`, which has the shape of `pattern`. Errors: `VALIDATION_FAILED`.
+    pub fn of(pattern: &str, path: &str) -> Result<Self> {
+        let mut target = Self::default();
+        for (pattern, raw) in pattern.split('/').zip(path.split('/')) {
+            let field = pattern.strip_prefix('{').and_then(|p| p.strip_suffix('}'));
+            let Some(field) = field else { continue };
+            let text = percent_decode_str(raw).decode_utf8().map_err(|_| {
+                Error::invalid(field, format!("{field} is not UTF-8 once percent-decoded"))
+            })?;
+            match field {
+                "owner" => target.owner = Some(text.parse().map_err(|e| refused(field, &e))?),
+                _ => target.id = Some(text.parse().map_err(|e| refused(field, &e))?),
+            }
+        }
+        Ok(target)
+    }
+
+    pub fn owner(self) -> Result<Owner> {
+        self.owner.ok_or_else(|| Error::new(ErrorCode::Internal, "the route names no owner"))
+    }
+
+    pub fn sandbox(self) -> Result<SandboxName> {
+        match (self.owner, self.id) {
+            (Some(owner), Some(id)) => Ok(SandboxName::new(owner, id)),
+            _ => Err(Error::new(ErrorCode::Internal, "the route names no sandbox")),
+        }
+    }
+}
+
+/// A name that breaks the rule.
+pub(crate) fn refused(field: &str, error: &NameError) -> Error {
+    Error::invalid(field, error.to_string())
+}

@@ -1,0 +1,60 @@
+//! The query of a request. A parameter that the route does not know is refused: a misspelt
+//! filter would answer more than was asked for.
+
+use percent_encoding::percent_decode_str;
+use std::ops::RangeInclusive;
+use types::{Error, Result};
+
+/// Longest value, bytes.
+const MAX: usize = 1024;
+
+/// Decoded parameters.
+#[derive(Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Errors: `VALIDATION_FAILED` of a parameter that is not `known`, given twice, too long or
+    /// not UTF-8.
+    pub fn parse(raw: Option<&str>, known: impl Fn(&str) -> bool) -> Result<Self> {
+        let mut query = Self::default();
+        for pair in raw.unwrap_or_default().split('&').filter(|p| !p.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = decode(name).filter(|n| known(n)).ok_or_else(|| {
+                let shown: String = name.chars().take(64).collect();
+                let message = format!("the query parameter {shown:?} is not known here");
+                Error::invalid(&shown, message)
+            })?;
+            let value = decode(value).filter(|v| v.len() <= MAX).ok_or_else(|| {
+                Error::invalid(&name, format!("{name} is not UTF-8, or too long"))
+            })?;
+            if query.get(&name).is_some() {
+                return Err(Error::invalid(&name, format!("{name} is given twice")));
+            }
+            query.0.push((name, value));
+        }
+        Ok(query)
+    }
+
+    /// The value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A whole number. Errors: `VALIDATION_FAILED` where it is not within `range`.
+    pub fn number(&self, name: &str, range: RangeInclusive<u32>, default: u32) -> Result<u32> {
+        let Some(text) = self.get(name) else { return Ok(default) };
+        let digits = text.bytes().all(|b| b.is_ascii_digit());
+        let value = text.parse().ok().filter(|n| digits && range.contains(n));
+        value.ok_or_else(|| {
+            let (min, max) = (*range.start(), *range.end());
+            Error::invalid(name, format!("{name} must be a whole number from {min} to {max}"))
+                .with("min", min)
+                .with("max", max)
+        })
+    }
+}
+
+fn decode(text: &str) -> Option<String> {
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().ok().map(|text| text.into_owned())
+}

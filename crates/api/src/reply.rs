@@ -1,0 +1,158 @@
+//! Answers.
+
+use axum::body::Body;
+use axum::response::Response;
+use hyper::StatusCode;
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use types::{Error, ErrorBody, ErrorCode, Result};
+
+/// What a request is called in the log and in its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RequestId(u64);
+
+impl RequestId {
+    /// A new one; it tells nothing of how many there were before.
+    pub fn new() -> Self {
+        static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        Self(KEY.hash_one(COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// An answer with a body of `kind`.
+pub(crate) fn bytes(status: StatusCode, kind: HeaderValue, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// An answer in JSON. Errors: `INTERNAL` where `value` cannot be written as such.
+pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response> {
+    let text = serde_json::to_vec(value)
+        .map_err(|e| Error::new(ErrorCode::Internal, format!("an answer has no JSON: {e}")))?;
+    Ok(bytes(status, JSON, text))
+}
+
+/// 200 in JSON.
+pub(crate) fn ok<T: Serialize>(value: &T) -> Result<Response> {
+    json(StatusCode::OK, value)
+}
+
+/// 204.
+pub(crate) fn done() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// The answer that tells of `error`.
+pub(crate) fn error(private: &[PathBuf], id: &RequestId, error: Error) -> Response {
+    let error = shown(private, id, error);
+    let (code, allow) = (error.code, error.context.get("allow").and_then(Value::as_str));
+    let allow = allow.and_then(|a| HeaderValue::from_str(a).ok());
+    let status = StatusCode::from_u16(code.http_status());
+    let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let text = serde_json::to_vec(&error.body(now_ms())).unwrap_or_default();
+    let mut response = bytes(status, JSON, text);
+    let headers = response.headers_mut();
+    match code {
+        ErrorCode::Unauthenticated => {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        ErrorCode::MethodNotAllowed => headers.extend(allow.map(|allow| (ALLOW, allow))),
+        ErrorCode::TooManyRequests | ErrorCode::Unavailable => {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        _ => {}
+    }
+    response
+}
+
+/// What every answer carries.
+pub(crate) fn finish(response: &mut Response, id: &RequestId) {
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(id) = HeaderValue::from_str(&id.to_string()) {
+        headers.insert(HeaderName::from_static("x-request-id"), id);
+    }
+}
+
+/// The error as the caller may see it: a 5xx tells no path of the host, and a fault of ours
+/// nothing but where to look it up. The log has it as it was.
+pub(crate) fn shown(private: &[PathBuf], id: &RequestId, mut error: Error) -> Error {
+    if error.code.http_status() < 500 {
+        return error;
+    }
+    let context = Value::Object(error.context.clone());
+    tracing::error!(%id, code = %error.code, message = %error.message, %context, "failed");
+    if error.code == ErrorCode::Internal {
+        let message = format!("the server failed; its log tells why at request {id}");
+        return Error::new(ErrorCode::Internal, message).with("requestId", id.to_string());
+    }
+    error.message = without_paths(private, &error.message);
+    for value in error.context.values_mut() {
+        hide(private, value);
+    }
+    error
+}
+
+/// The same for an error that is told inside a stream.
+pub(crate) fn shown_body(private: &[PathBuf], id: &RequestId, body: ErrorBody) -> ErrorBody {
+    let timestamp = body.timestamp.clone();
+    ErrorBody { timestamp, ..shown(private, id, body.into()).body(0) }
+}
+
+fn hide(private: &[PathBuf], value: &mut Value) {
+    match value {
+        Value::String(text) => *text = without_paths(private, text),
+        Value::Array(all) => all.iter_mut().for_each(|v| hide(private, v)),
+        Value::Object(all) => all.values_mut().for_each(|v| hide(private, v)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// `text` with every path below one of `private` replaced.
+fn without_paths(private: &[PathBuf], text: &str) -> String {
+    let mut text = text.to_owned();
+    for directory in private.iter().filter_map(|p| p.to_str()).filter(|p| p.len() > 1) {
+        while let Some(start) = text.find(directory) {
+            let ends =
+                |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | ':' | ',' | ')');
+            let after = start + directory.len();
+            let end = text[after..].find(ends).map_or(text.len(), |n| after + n);
+            text.replace_range(start..end, "(a path of the server)");
+        }
+    }
+    text
+}
+
+/// Milliseconds since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! The table of routes. What is not in it does not exist.
+
+use crate::dispatch::{Call, dispatch};
+use crate::{App, documents, exec, meta, v1};
+use axum::extract::Request;
+use axum::response::Response;
+use axum::routing::any;
+use futures::future::BoxFuture;
+use hyper::Method;
+use std::collections::BTreeMap;
+use types::{ErrorCode, Owner, Result, SandboxName};
+
+/// Largest body of the routes that take a few settings, bytes.
+pub const SMALL_BODY: usize = 1 << 20;
+/// Largest body of the routes that run a command, whose standard input is in it, bytes.
+pub const EXEC_BODY: usize = 32 << 20;
+
+/// What a route does with a request's body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyRule {
+    /// It is not read.
+    Ignored,
+    /// JSON of at most so many bytes; none at all counts as `{}`.
+    Optional(usize),
+    /// JSON of at most so many bytes.
+    Required(usize),
+}
+
+type Answer = BoxFuture<'static, Result<Response>>;
+
+/// What answers, and with it who may call: routes of an owner or a sandbox act for one owner
+/// that the caller may act as (see `auth`), the others for anybody who may connect.
+#[derive(Clone, Copy)]
+pub(crate) enum Handler {
+    Server(fn(Call) -> Answer),
+    Owner(fn(Call, Owner) -> Answer),
+    Sandbox(fn(Call, SandboxName) -> Answer),
+}
+
+/// One route.
+pub struct Route {
+    /// Its method. `GET` answers `HEAD` too.
+    pub method: Method,
+    /// Its path; `{…}` stands for one segment.
+    pub path: &'static str,
+    /// Query parameters that it takes, besides `owner` where its path names none.
+    pub query: &'static [&'static str],
+    /// What it does with a body.
+    pub body: BodyRule,
+    errors: &'static [&'static [ErrorCode]],
+    pub(crate) handler: Handler,
+}
+
+impl Route {
+    /// Whether the route acts for an owner. The others tell nothing of anybody.
+    pub fn of_an_owner(&self) -> bool {
+        !matches!(self.handler, Handler::Server(_))
+    }
+
+    /// Whether the owner stands in the path.
+    pub fn owner_in_path(&self) -> bool {
+        self.path.contains("{owner}")
+    }
+
+    /// The codes of its errors, besides those of the server as a whole.
+    pub fn errors(&self) -> impl Iterator<Item = ErrorCode> {
+        let body: &[ErrorCode] = match self.body {
+            Ignored => &[],
+            _ => &[E::RequestTooLarge, E::UnsupportedMediaType, E::TooManyRequests],
+        };
+        let owner: &[ErrorCode] =
+            if self.of_an_owner() { &[E::ValidationFailed, E::Unavailable] } else { &[] };
+        let own = self.errors.iter().copied().chain([body, owner]).flatten().copied();
+        own.chain([E::Forbidden, E::Internal])
+    }
+
+    /// Whether the route takes this query parameter.
+    pub fn takes(&self, parameter: &str) -> bool {
+        self.query.contains(&parameter)
+            || (parameter == "owner" && self.of_an_owner() && !self.owner_in_path())
+    }
+}
+
+macro_rules! routes {
+    ($($method:ident $path:literal $query:tt $body:ident $(($limit:ident))? [$($errors:ident),*] => $kind:ident $handler:path;)*) => {
+        /// Every route.
+        pub static ROUTES: &[Route] = &[$(Route {
+            method: Method::$method,
+            path: $path,
+            query: &$query,
+            body: $body $(($limit))?,
+            errors: &[$($errors),*],
+            handler: routes!(@ $kind $handler),
+        }),*];
+    };
+    (@ Server $f:path) => { Handler::Server(|call| Box::pin($f(call))) };
+    (@ Owner $f:path) => { Handler::Owner(|call, owner| Box::pin($f(call, owner))) };
+    (@ Sandbox $f:path) => { Handler::Sandbox(|call, name| Box::pin($f(call, name))) };
+}
+
+use BodyRule::{Ignored, Optional, Required};
+use ErrorCode as E;
+
+/// The sandbox must be there.
+const KNOWN: &[E] = &[E::SandboxNotFound];
+/// What is written may find the disk full, or a destroy under way.
+const WRITE: &[E] = &[E::SandboxDestroyed, E::StorageFull];
+/// Settings are held against what the engine offers.
+const SETTINGS: &[E] = &[E::SettingsConflict, E::ImageNotFound, E::NotSupported];
+/// An instance may have to be started.
+const START: &[E] = &[E::ImageNotFound, E::NotSupported, E::InstanceStartFailed];
+/// A command may not be what it seems, and its instance may go away.
+const COMMAND: &[E] = &[
+    E::InstanceStopped,
+    E::ArgumentsTooLarge,
+    E::CommandNotFound,
+    E::CommandNotExecutable,
+    E::CwdNotFound,
+    E::UserNotFound,
+];
+
+routes! {
+    GET "/v1/sandboxes" ["prefix", "state", "limit", "cursor"] Ignored [] => Owner v1::list;
+    PUT "/v1/sandboxes/{id}" [] Optional(SMALL_BODY) [SETTINGS, WRITE] => Sandbox v1::put;
+    PATCH "/v1/sandboxes/{id}" [] Required(SMALL_BODY) [KNOWN, SETTINGS, WRITE] => Sandbox v1::patch;
+    GET "/v1/sandboxes/{id}" [] Ignored [KNOWN] => Sandbox v1::info;
+    DELETE "/v1/sandboxes/{id}" [] Ignored [] => Sandbox v1::destroy;
+    POST "/v1/sandboxes/{id}/start" [] Optional(SMALL_BODY) [START, WRITE] => Sandbox v1::start;
+    POST "/v1/sandboxes/{id}/exec" [] Required(EXEC_BODY) [START, COMMAND, WRITE] => Sandbox exec::v1;
+    POST "/v1/sandboxes/{id}/stop" [] Optional(SMALL_BODY) [KNOWN] => Sandbox v1::stop;
+    POST "/v1/sandboxes/{id}/touch" [] Optional(SMALL_BODY) [KNOWN, WRITE] => Sandbox v1::touch;
+    GET "/v1/sandboxes/{id}/stops" [] Ignored [KNOWN] => Sandbox v1::stops;
+    GET "/v1/sandboxes/{id}/executions" ["limit"] Ignored [KNOWN] => Sandbox v1::executions;
+    GET "/v1/sandboxes/{id}/logs" [] Ignored [KNOWN] => Sandbox v1::logs;
+
+    GET "/users/{owner}/sandboxes" [] Ignored [] => Owner documents::directory;
+    GET "/users/{owner}/sandboxes/{session}" [] Ignored [KNOWN] => Sandbox documents::record;
+    POST "/users/{owner}/sandboxes/{session}" [] Required(EXEC_BODY) [START, COMMAND, WRITE]
+        => Sandbox exec::of_a_user;
+    DELETE "/users/{owner}/sandboxes/{session}" [] Ignored [] => Sandbox documents::destroy;
+
+    GET "/sandboxes/{name}" [] Ignored [] => Sandbox documents::own_record;
+    POST "/sandboxes/{name}" [] Required(EXEC_BODY) [START, COMMAND, WRITE] => Sandbox exec::own;
+    DELETE "/sandboxes/{name}" [] Ignored [] => Sandbox documents::own_stop;
+
+    GET "/healthz" [] Ignored [] => Server meta::healthz;
+    GET "/openapi.json" [] Ignored [] => Server meta::openapi;
+}
+
+/// The routes, and an answer to everything else.
+pub fn router(app: App) -> axum::Router {
+    let mut paths: BTreeMap<&str, Vec<&'static Route>> = BTreeMap::new();
+    for route in ROUTES {
+        paths.entry(route.path).or_default().push(route);
+    }
+    let mut router = axum::Router::new();
+    for (path, routes) in paths {
+        let app = app.clone();
+        let routes: std::sync::Arc<[&'static Route]> = routes.into();
+        let serve = move |request: Request| dispatch(app.clone(), routes.clone(), request);
+        router = router.route(path, any(serve));
+    }
+    router.fallback(move |request: Request| dispatch(app.clone(), [].into(), request))
+}
