@@ -4,9 +4,21 @@
 //! the spawner) and `oci` (a runtime such as runc: the oracle and the harder isolation).
 //! Knows nothing of sandboxes' records or of durable objects.
 
+mod cgroup;
+mod dirs;
 mod engine;
+mod fail;
+mod ids;
+mod images;
+mod layout;
+mod measure;
+mod native;
+mod trash;
 
 pub use engine::{
     Adopted, Capabilities, Command, CommandEnd, CommandEvent, CommandInfo, CommandOutcome, Ending,
     Engine, Error, ExecError, Identity, Instance, InstanceSpec, Main, RunningCommand, Usage,
 };
+pub use images::{HOST, ImageError, ImageInfo, Images, NAME_MAX, Progress};
+pub use layout::check_data_dir;
+pub use native::{ID_BASE_START, NativeEngine, NativeOptions};

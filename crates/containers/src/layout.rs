@@ -1,0 +1,169 @@
+//! The data directory: what lies where.
+//!
+//! ```text
+//! node-id                          eight hex digits; names our cgroups
+//! run/<object id>/                 an instance: what the supervisor keeps, and `meta`
+//! sandboxes/<object id>/workspace  survives stops
+//! sandboxes/<object id>/logs       what main processes wrote
+//! images/<name>/rootfs, image.json
+//! trash/                           on its way out
+//! ```
+
+use crate::trash::Trash;
+use crate::{Error, dirs, fail};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use types::ObjectId;
+
+/// Largest file of ours that is read from a run directory, bytes.
+pub(crate) const FILE_MAX: u64 = 1 << 20;
+const OVERLAY_MAGIC: u64 = 0x794c_7630;
+const NFS_MAGIC: u64 = 0x6969;
+
+/// Our own note beside the supervisor's files: what a later daemon must know of an instance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Meta {
+    pub generation: u64,
+    /// Name below `images/`.
+    pub image_dir: String,
+    /// `PATH` and `HOME` of the image, for commands.
+    pub env: BTreeMap<String, String>,
+    pub disk_mb: u64,
+    pub inactivity_ms: u64,
+    pub id_base: Option<u32>,
+}
+
+/// An open data directory.
+pub(crate) struct Layout {
+    pub path: PathBuf,
+    pub root: OwnedFd,
+    pub run: OwnedFd,
+    pub sandboxes: OwnedFd,
+    pub images: OwnedFd,
+    pub trash: Trash,
+    pub node: String,
+}
+
+/// Whether instances can live in a directory (that exists): names what is wrong and the cure.
+pub fn check_data_dir(path: &Path) -> Result<(), Error> {
+    let kind = rustix::fs::statfs(path)
+        .map_err(|e| fail::step("look at the data directory")(e.into()))?
+        .f_type;
+    let wrong = match u64::try_from(kind).unwrap_or(0) {
+        OVERLAY_MAGIC => "overlayfs, on which no other overlay can be written",
+        NFS_MAGIC => "NFS, on which ids cannot be mapped",
+        _ => return Ok(()),
+    };
+    Err(Error::Unsupported(format!(
+        "the data directory {} lies on {wrong}: put it on a local ext4, xfs or btrfs \
+         (in a container: on a volume)",
+        path.display()
+    )))
+}
+
+impl Layout {
+    /// Opens a data directory, made where it is not there.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        std::fs::create_dir_all(path).map_err(fail::step("make the data directory"))?;
+        let path = path.canonicalize().map_err(fail::step("find the data directory"))?;
+        check_data_dir(&path)?;
+        let root = dirs::open(&path).map_err(fail::step("open the data directory"))?;
+        let sub = |name: &str| {
+            let failed = fail::step(format!("make the directory {name}"));
+            dirs::ensure(&root, name, 0o700).map_err(failed)
+        };
+        let (run, sandboxes, images) = (sub("run")?, sub("sandboxes")?, sub("images")?);
+        let trash = Trash::new(sub("trash")?).map_err(fail::step("start the trash"))?;
+        let node = node_id(&root).map_err(fail::step("make the node id"))?;
+        Ok(Self { root, run, sandboxes, images, trash, node, path })
+    }
+
+    /// Name of our cgroups.
+    pub fn cgroup_name(&self) -> String {
+        format!("sandkeep-{}", self.node)
+    }
+
+    /// `sandboxes/<object id>`, made where it is not there.
+    pub fn sandbox(&self, object: &ObjectId) -> io::Result<OwnedFd> {
+        dirs::ensure(&self.sandboxes, &object.to_string(), 0o700)
+    }
+
+    /// `logs` of an object, made where it is not there.
+    pub fn logs(&self, object: &ObjectId) -> io::Result<OwnedFd> {
+        dirs::ensure(self.sandbox(object)?, "logs", 0o700)
+    }
+
+    /// `workspace` of an object, made where it is not there.
+    pub fn workspace(&self, object: &ObjectId) -> io::Result<OwnedFd> {
+        dirs::ensure(self.sandbox(object)?, "workspace", 0o755)
+    }
+
+    /// Where `workspace` is.
+    pub fn workspace_path(&self, object: &ObjectId) -> PathBuf {
+        self.path.join("sandboxes").join(object.to_string()).join("workspace")
+    }
+
+    /// Objects that have a run directory, whatever is in it; other names are `None`.
+    pub fn run_dirs(&self) -> io::Result<Vec<(String, Option<ObjectId>)>> {
+        let names = dirs::names(&self.run, usize::MAX)?;
+        let names = names.iter().map(|n| n.to_string_lossy().into_owned());
+        Ok(names.map(|name| (name.clone(), name.parse().ok())).collect())
+    }
+
+    /// Image directories that instances stand on, whichever process started them.
+    pub fn image_dirs_in_use(&self) -> BTreeSet<String> {
+        let mut used = BTreeSet::new();
+        for (name, _) in self.run_dirs().unwrap_or_default() {
+            let Ok(dir) = dirs::open_at(&self.run, &*name) else { continue };
+            if let Some(meta) = read_json::<Meta>(&dir, "meta")
+                && !matches!(dirs::read(&dir, "exit", FILE_MAX), Ok(Some(_)))
+            {
+                used.insert(meta.image_dir);
+            }
+        }
+        used
+    }
+}
+
+/// Reads one of the small JSON files; `None` where it is missing or not understood.
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(dir: &OwnedFd, name: &str) -> Option<T> {
+    serde_json::from_slice(&dirs::read(dir, name, FILE_MAX).ok()??).ok()
+}
+
+/// Writes one of the small JSON files, whole or not at all.
+pub(crate) fn write_json<T: Serialize>(dir: &OwnedFd, name: &str, value: &T) -> io::Result<()> {
+    dirs::write(dir, name, &serde_json::to_vec(value)?)
+}
+
+fn node_id(root: &OwnedFd) -> io::Result<String> {
+    for _ in 0..100 {
+        let text = dirs::read(root, "node-id", 64)?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).trim().to_owned();
+        if text.len() == 8 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Ok(text);
+        }
+        if !text.is_empty() {
+            return Err(io::Error::other("the file node-id is not eight hex digits"));
+        }
+        let mut random = [0; 4];
+        std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let fresh = format!("{:08x}\n", u32::from_le_bytes(random));
+        // Linked into place, so that of two openers one wins and both read the same.
+        let temp = format!(".node-id-{}", std::process::id());
+        dirs::write(root, &temp, fresh.as_bytes())?;
+        let linked =
+            rustix::fs::linkat(root, &*temp, root, "node-id", rustix::fs::AtFlags::empty());
+        rustix::fs::unlinkat(root, &*temp, rustix::fs::AtFlags::empty())?;
+        if let Err(error) = linked
+            && error != rustix::io::Errno::EXIST
+        {
+            return Err(error.into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(io::Error::other("the file node-id cannot be made"))
+}

@@ -1,0 +1,166 @@
+//! Finding the instances that earlier daemons left.
+
+use super::core::Core;
+use super::driver;
+use super::ending::{self, Lost};
+use super::instance::{NativeInstance, Parts};
+use super::link::Link;
+use super::{remains, start};
+use crate::fail::now_ms;
+use crate::layout::{Meta, read_json};
+use crate::{CommandEnd, CommandOutcome, Ending, Instance, dirs};
+use spawner::protocol::{
+    CommandState, ExitFile, FromSupervisor, InstanceFile, OLDEST, ToSupervisor, VERSION,
+};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use types::ObjectId;
+
+/// How long a supervisor may take to greet.
+const WELCOME_MAX: Duration = Duration::from_secs(10);
+/// How long a half-made instance of an earlier daemon may take to show itself.
+const HALF_MADE_MAX: Duration = Duration::from_secs(2);
+
+/// Adopts what lies in a run directory; `None` where nothing worth keeping was.
+pub(super) async fn adopt(core: &Arc<Core>, object: ObjectId) -> Option<Arc<NativeInstance>> {
+    let name = object.to_string();
+    let run = dirs::open_at(&core.layout.run, &*name).ok()?;
+    let mut waited = Duration::ZERO;
+    loop {
+        if let Some(exit) = read_json::<ExitFile>(&run, "exit") {
+            return ended(core, object, run, Some(exit)).await;
+        }
+        if let Some(found) = connect(core, object, &run).await {
+            return Some(found);
+        }
+        // Its supervisor is gone, or has not come so far as to listen.
+        let file = read_json::<InstanceFile>(&run, "instance");
+        if file.is_some() || waited >= HALF_MADE_MAX || read_json::<Meta>(&run, "meta").is_none() {
+            break;
+        }
+        let step = Duration::from_millis(20);
+        tokio::time::sleep(step).await;
+        waited += step;
+    }
+    if read_json::<InstanceFile>(&run, "instance").is_some() {
+        return ended(core, object, run, None).await;
+    }
+    // A start that never ended: nobody was ever told of it.
+    let core = core.clone();
+    let _ = tokio::task::spawn_blocking(move || start::remove(&core, &name)).await;
+    None
+}
+
+/// An instance whose supervisor lives.
+async fn connect(core: &Arc<Core>, object: ObjectId, run: &OwnedFd) -> Option<Arc<NativeInstance>> {
+    let link = Link::new(spawner::connect(run.as_fd()).ok()?).ok()?;
+    link.send(ToSupervisor::Hello { version: VERSION }, Vec::new()).ok()?;
+    let heard = tokio::time::timeout(WELCOME_MAX, link.recv()).await;
+    let Ok(Ok(Some((message, fds)))) = heard else {
+        tracing::warn!(%object, "a supervisor does not greet");
+        return None;
+    };
+    let FromSupervisor::Welcome { version, instance, commands } = message else { return None };
+    if version < OLDEST {
+        tracing::warn!(%object, version, "a supervisor is too old; its instance is ended");
+        return None;
+    }
+    let meta = meta(run, &instance);
+    if version >= 2 {
+        // Before anything else; the connection itself holds the backstop already.
+        let ms = meta.inactivity_ms;
+        link.send(ToSupervisor::SetInactivity { ms }, Vec::new()).ok()?;
+    }
+    let range = instance.id_base.map(|base| core.pool.adopt(base));
+    let adopted = NativeInstance::new(Parts {
+        core: core.clone(),
+        object,
+        file: InstanceFile { version, ..instance },
+        meta,
+        run: run.try_clone().ok()?,
+        init: fds.into_iter().next(),
+        link: Some(Arc::new(link)),
+        range,
+    });
+    for state in commands {
+        adopted.book.adopt(state, None);
+    }
+    core.keep(&adopted);
+    tokio::spawn(driver::drive(adopted.clone()));
+    // Frozen by a daemon that died meanwhile; the guard freezes again where it must.
+    if let Err(error) = adopted.freeze(false).await {
+        tracing::debug!(%object, %error, "not thawed");
+    }
+    Some(adopted)
+}
+
+/// The note beside the instance, or what can stand for it.
+fn meta(run: &OwnedFd, instance: &InstanceFile) -> Meta {
+    read_json(run, "meta").unwrap_or_else(|| Meta {
+        generation: instance.generation,
+        image_dir: String::new(),
+        env: Default::default(),
+        disk_mb: u64::MAX,
+        inactivity_ms: 300_000,
+        id_base: instance.id_base,
+    })
+}
+
+/// An instance that ended, or whose supervisor did.
+async fn ended(
+    core: &Arc<Core>,
+    object: ObjectId,
+    run: OwnedFd,
+    exit: Option<ExitFile>,
+) -> Option<Arc<NativeInstance>> {
+    let file = read_json::<InstanceFile>(&run, "instance");
+    let Some(file) = file else {
+        // An exit file alone: the start itself failed.
+        let (core, name) = (core.clone(), object.to_string());
+        let _ = tokio::task::spawn_blocking(move || start::remove(&core, &name)).await;
+        return None;
+    };
+    let meta = meta(&run, &file);
+    let same_boot = file.boot_id == core.boot_id;
+    let found = NativeInstance::new(Parts {
+        core: core.clone(),
+        object,
+        file,
+        meta,
+        run,
+        init: None,
+        link: None,
+        range: None,
+    });
+    core.keep(&found);
+    let (ending, open) = match exit {
+        Some(exit) => (ending::of_exit(&exit), CommandOutcome::InstanceGone),
+        None if !same_boot => (Ending::NodeLost { at_ms: now_ms() }, CommandOutcome::InstanceGone),
+        None => {
+            let lost = found.clone();
+            let judged = tokio::task::spawn_blocking(move || judge(&lost)).await;
+            let ending = judged.unwrap_or(Ending::Unknown { at_ms: now_ms() });
+            (ending, CommandOutcome::Unknown)
+        }
+    };
+    let end = CommandEnd { outcome: open.clone(), at_ms: now_ms() };
+    for name in driver::files(&found, 'x') {
+        if let Some(state) = read_json::<CommandState>(&found.run, &name) {
+            found.book.adopt(state, Some(end.clone()));
+        }
+    }
+    found.finish(ending, open);
+    debug_assert!(!found.alive());
+    Some(found)
+}
+
+/// No supervisor and no exit file: init's word, where it had one. Blocks.
+fn judge(found: &NativeInstance) -> Ending {
+    let status_before = remains::status(&found.run);
+    if let Err(error) = remains::end(&found.file) {
+        tracing::warn!(object = %found.object, %error, "remains of an instance");
+    }
+    let status_after = remains::status(&found.run);
+    ending::of_lost(&Lost { status_before, status_after, stop_asked: None }, now_ms())
+}

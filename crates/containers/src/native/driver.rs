@@ -1,0 +1,155 @@
+//! The task of one running instance: reads what its supervisor tells until the end.
+
+use super::ending::{self, Lost};
+use super::instance::NativeInstance;
+use super::link::Link;
+use super::remains;
+use crate::fail::now_ms;
+use crate::{CommandOutcome, Ending};
+use spawner::protocol::{CommandState, ExitFile, ToSupervisor, VERSION};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Connections that are made anew when one breaks while the supervisor lives.
+const RECONNECTS: u32 = 3;
+
+/// Drives an instance until it ends or the engine is dropped.
+pub(super) async fn drive(instance: Arc<NativeInstance>) {
+    let mut engine_ends = instance.core.ends.subscribe();
+    let ended = tokio::select! {
+        ended = until_the_end(&instance) => ended,
+        _ = engine_ends.wait_for(|ends| *ends) => {
+            // The instance lives on; a later daemon adopts it.
+            instance.set_link(None);
+            return;
+        }
+    };
+    let (ending, commands) = ended;
+    instance.finish(ending, commands);
+}
+
+async fn until_the_end(instance: &Arc<NativeInstance>) -> (Ending, CommandOutcome) {
+    for _ in 0..=RECONNECTS {
+        let Some(link) = instance.link() else { break };
+        if let Some(ending) = listen(instance, &link).await {
+            return (ending, CommandOutcome::InstanceGone);
+        }
+        // The connection closed without a word. Usually because the supervisor is dead.
+        if dies(instance).await {
+            break;
+        }
+        match reconnect(instance).await {
+            Ok(link) => instance.set_link(Some(Arc::new(link))),
+            Err(error) => {
+                tracing::warn!(object = %instance.object, %error, "the supervisor is out of reach");
+                break;
+            }
+        }
+    }
+    instance.set_link(None);
+    let lost = instance.clone();
+    let after = tokio::task::spawn_blocking(move || lost_supervisor(&lost)).await;
+    after.unwrap_or((Ending::Unknown { at_ms: now_ms() }, CommandOutcome::Unknown))
+}
+
+/// Reads until the instance's end, or until the connection breaks (`None`).
+async fn listen(instance: &NativeInstance, link: &Link) -> Option<Ending> {
+    let read = async {
+        loop {
+            match link.recv().await {
+                Ok(Some((message, _fds))) => {
+                    if let Some(ending) = instance.told(message) {
+                        return Some(ending);
+                    }
+                }
+                Ok(None) => return None,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    // Of a later release, perhaps: what we do not know we do not need.
+                    tracing::warn!(object = %instance.object, %error, "not understood");
+                }
+                Err(error) => {
+                    tracing::warn!(object = %instance.object, %error, "broken connection");
+                    return None;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        ending = read => ending,
+        flushed = link.flush() => {
+            if let Err(error) = flushed {
+                tracing::warn!(object = %instance.object, %error, "broken connection");
+            }
+            // What the supervisor said before it went is still to be read.
+            let rest = async {
+                while let Ok(Some((message, _fds))) = link.recv().await {
+                    if let Some(ending) = instance.told(message) {
+                        return Some(ending);
+                    }
+                }
+                None
+            };
+            tokio::time::timeout(Duration::from_secs(1), rest).await.ok().flatten()
+        }
+    }
+}
+
+/// Whether the supervisor is dead, or dies within a second.
+async fn dies(instance: &NativeInstance) -> bool {
+    let Some(supervisor) = &instance.supervisor else { return true };
+    for _ in 0..100 {
+        if !spawner::alive(supervisor.as_fd()) {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
+}
+
+async fn reconnect(instance: &NativeInstance) -> io::Result<Link> {
+    let link = Link::new(spawner::connect(instance.run.as_fd())?)?;
+    link.send(ToSupervisor::Hello { version: VERSION }, Vec::new())?;
+    Ok(link)
+}
+
+/// The supervisor was killed. Its files say what can be known; the rest of the instance, which
+/// nobody can reach any more, is ended. Blocks.
+pub(super) fn lost_supervisor(instance: &NativeInstance) -> (Ending, CommandOutcome) {
+    for name in files(instance, 'x') {
+        if let Some(state) = crate::layout::read_json::<CommandState>(&instance.run, &name)
+            && let Some(end) = &state.end
+        {
+            instance.book.exited(&state.id, end);
+        }
+    }
+    if let Some(exit) = crate::layout::read_json::<ExitFile>(&instance.run, "exit") {
+        return (ending::of_exit(&exit), CommandOutcome::InstanceGone);
+    }
+    // A supervisor that is stuck must not go on once we have judged.
+    if let Some(supervisor) = &instance.supervisor {
+        let _ = spawner::signal(supervisor.as_fd(), 9);
+    }
+    let status_before = remains::status(&instance.run);
+    if let Err(error) = remains::end(&instance.file) {
+        tracing::warn!(object = %instance.object, %error, "remains of an instance");
+    }
+    let lost = Lost {
+        status_before,
+        status_after: remains::status(&instance.run),
+        stop_asked: instance.stop_asked(),
+    };
+    let commands = match lost.stop_asked {
+        Some(_) => CommandOutcome::InstanceGone,
+        None => CommandOutcome::Unknown,
+    };
+    (ending::of_lost(&lost, now_ms()), commands)
+}
+
+/// Names in the run directory that start with this letter.
+pub(super) fn files(instance: &NativeInstance, letter: char) -> Vec<String> {
+    let names = crate::dirs::names(&instance.run, usize::MAX).unwrap_or_default();
+    let names = names.iter().filter_map(|name| name.to_str().ok());
+    names.filter(|name| name.starts_with(letter)).map(str::to_owned).collect()
+}
