@@ -67,6 +67,8 @@ struct Shared<O: Object> {
     live: Mutex<HashMap<ObjectId, Mailbox<O::Message>>>,
     world: Arc<O::World>,
     alarms: AlarmHandle,
+    /// Closed once alarms may fire.
+    begun: Semaphore,
     options: Options,
 }
 
@@ -105,25 +107,32 @@ impl<O: Object> WeakObjects<O> {
 }
 
 impl<O: Object> Objects<O> {
-    /// Starts the alarm clock with all alarms of the store; overdue ones fire at once. `world`
-    /// is made with the handle to set alarms.
+    /// Starts the alarm clock with all alarms of the store; none fires before
+    /// [`Objects::begin`], then overdue ones fire at once. `world` is made with the handle to
+    /// set alarms.
     pub async fn start(
         store: &Store,
         clock: &Clock,
         options: Options,
         world: impl FnOnce(AlarmHandle) -> Arc<O::World>,
-    ) -> Result<Self, store::Error> {
+    ) -> Result<(Self, Arc<O::World>), store::Error> {
         let (due, mut fired) = mpsc::unbounded_channel();
-        let alarms = alarms::start(move |id| drop(due.send(id)));
+        let alarms = alarms::start(move |id| {
+            let _ = due.send(id);
+        });
         let shared = Arc::new(Shared::<O> {
             live: Mutex::default(),
             world: world(alarms.clone()),
             alarms: alarms.clone(),
+            begun: Semaphore::new(0),
             options,
         });
         let weak = Arc::downgrade(&shared);
         let permits = Arc::new(Semaphore::new(shared.options.alarms_at_once));
         tokio::spawn(async move {
+            if let Some(shared) = weak.upgrade() {
+                let _ = shared.begun.acquire().await;
+            }
             while let Some(id) = fired.recv().await {
                 let Ok(permit) = permits.clone().acquire_owned().await else { return };
                 let Some(shared) = weak.upgrade() else { return };
@@ -140,9 +149,15 @@ impl<O: Object> Objects<O> {
             }
             after = page.last().map(|(id, at)| (*at, *id));
             if after.is_none() {
-                return Ok(Self(shared));
+                let world = shared.world.clone();
+                return Ok((Self(shared), world));
             }
         }
+    }
+
+    /// Lets alarms fire.
+    pub fn begin(&self) {
+        self.0.begun.close();
     }
 
     /// Sends a message to an object, bringing it to life where needed.

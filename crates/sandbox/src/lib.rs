@@ -1,5 +1,20 @@
 //! The sandbox: its state machine, its use-cases, its idle rule.
+//!
+//! Read `machine.rs` first: all that a sandbox can be, as a pure function. `object.rs` drives it,
+//! `service.rs` is what callers see.
 
+mod errors;
+mod exec;
+mod history;
+mod info;
+mod machine;
+mod object;
+mod reconcile;
 mod service;
+mod stops;
+mod text;
+mod world;
 
-pub use service::{ExecStream, Sandboxes};
+pub use exec::ExecStream;
+pub use service::{Options, Sandboxes};
+pub use stops::OnStop;

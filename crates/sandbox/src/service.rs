@@ -1,97 +1,283 @@
 //! What callers may ask of sandboxes.
 
+use crate::errors;
+use crate::exec::{ExecStream, Running};
+use crate::machine::Why;
+use crate::object::{Acquired, Message, Reply, SandboxObject};
+use crate::stops::{self, OnStop};
+use crate::world::World;
+use crate::{info, reconcile};
+use containers::Engine;
+use objects::{Clock, Objects};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{ListFilter, SandboxRow, Store};
+use tokio::sync::{Notify, oneshot};
 use types::{
-    DirectoryEntry, Error, ErrorCode, ExecEvent, ExecRequest, ExecResult, Execution, Owner, Page,
-    Patch, Record, Result, SandboxInfo, SandboxName, SettingsRequest, State, Stop, StopRequest,
+    Cause, DirectoryEntry, Error, ErrorCode, ExecRequest, ExecResult, Execution, Owner, Page,
+    Patch, Record, Result, SandboxInfo, SandboxName, Settings, SettingsRequest, State, Stop,
+    StopRequest, TimeDefaults,
 };
+
+/// Stops are kept this long, ms.
+const STOPS_KEPT: i64 = 30 * 86_400_000;
+/// What is kept of destroyed sandboxes goes after this long, ms.
+const TOMBSTONES_KEPT: i64 = 90 * 86_400_000;
+/// Ended commands are kept this long, ms.
+const EXECUTIONS_KEPT: i64 = 30 * 86_400_000;
+/// How often old rows are looked for.
+const SWEEP: Duration = Duration::from_secs(600);
+/// A stop or a destroy is answered after this long at the latest; it goes on by itself.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How sandboxes are kept.
+pub struct Options {
+    /// The time settings of a sandbox that names none.
+    pub time: TimeDefaults,
+    /// A command to run at each stop.
+    pub on_stop: Option<OnStop>,
+    /// The clock.
+    pub clock: Clock,
+}
 
 /// The sandboxes of this server. Cheap to clone.
 #[derive(Clone)]
-pub struct Sandboxes {}
-
-/// The events of a running command. Dropping it before its end kills the command's tree.
-pub struct ExecStream {}
-
-impl ExecStream {
-    /// The next event; `None` after `exit` or `error`. Pings are among them. Cancel-safe.
-    pub async fn next(&mut self) -> Option<ExecEvent> {
-        None
-    }
-}
-
-fn later<T>() -> Result<T> {
-    Err(Error::new(ErrorCode::Unavailable, "starting"))
+pub struct Sandboxes {
+    world: Arc<World>,
+    objects: Objects<SandboxObject>,
 }
 
 impl Sandboxes {
+    /// Takes up what earlier servers left: running instances are adopted, their commands kept,
+    /// missed stops recorded, destroys finished, overdue alarms fired.
+    pub async fn open(store: Store, engine: Arc<dyn Engine>, options: Options) -> Result<Self> {
+        options.time.validate()?;
+        let outbox = options.on_stop.as_ref().map(|_| Arc::new(Notify::new()));
+        let defaults = Settings::defaults(options.time);
+        let made = {
+            let (store, clock, outbox) = (store.clone(), options.clock.clone(), outbox.clone());
+            move |alarms| Arc::new(World::new(store, engine, clock, alarms, defaults, outbox))
+        };
+        // The alarms wait until all instances are taken up: see `Objects::start`.
+        let (objects, world) = Objects::<SandboxObject>::start(
+            &store,
+            &options.clock,
+            objects::Options::default(),
+            made,
+        )
+        .await
+        .map_err(errors::of_store)?;
+        let _ = world.objects.set(objects.downgrade());
+        reconcile::run(&world, &objects).await?;
+        objects.begin();
+        if let (Some(on_stop), Some(outbox)) = (options.on_stop, outbox) {
+            tokio::spawn(stops::deliver(store.clone(), on_stop, outbox));
+        }
+        tokio::spawn(sweep(store, options.clock));
+        Ok(Self { world, objects })
+    }
+
+    /// The engine of this server.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.world.engine
+    }
+
+    /// The clock of this server.
+    pub fn clock(&self) -> &Clock {
+        &self.world.clock
+    }
+
+    async fn ask<T>(
+        &self,
+        name: &SandboxName,
+        message: impl FnOnce(Reply<T>) -> Message,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.objects.send(name.object_id(), message(reply));
+        answer.await.unwrap_or_else(|_| Err(errors::internal("the request", "no answer")))
+    }
+
+    /// The same with an end: the work goes on when the caller has waited long enough.
+    async fn ask_patiently(
+        &self,
+        name: &SandboxName,
+        message: impl FnOnce(Reply<()>) -> Message,
+        patience: Duration,
+    ) -> Result<()> {
+        match tokio::time::timeout(patience, self.ask(name, message)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::new(
+                ErrorCode::Unavailable,
+                "it is not done yet and goes on; ask again to wait for it",
+            )),
+        }
+    }
+
+    async fn row(&self, name: &SandboxName) -> Result<SandboxRow> {
+        let row = self.world.store.load(&name.object_id()).await.map_err(errors::of_store)?;
+        row.filter(|row| !row.destroying).ok_or_else(errors::not_found)
+    }
+
+    async fn acquire(&self, name: &SandboxName) -> Result<Acquired> {
+        self.ask(name, |reply| Message::Acquire { name: name.clone(), reply }).await
+    }
+
     /// Makes a sandbox, or finds that it is the same. `true`: it is new.
     /// Errors: `VALIDATION_FAILED`, `SETTINGS_CONFLICT`, `IMAGE_NOT_FOUND`, `NOT_SUPPORTED`.
-    pub async fn put(&self, _: &SandboxName, _: SettingsRequest) -> Result<(bool, SandboxInfo)> {
-        later()
+    pub async fn put(
+        &self,
+        name: &SandboxName,
+        request: SettingsRequest,
+    ) -> Result<(bool, SandboxInfo)> {
+        let new = self.ask(name, |reply| Message::Put { name: name.clone(), request, reply });
+        let new = new.await?;
+        Ok((new, self.info(name).await?))
     }
+
     /// Changes settings. Errors: as [`Sandboxes::put`], `SANDBOX_NOT_FOUND`.
-    pub async fn patch(&self, _: &SandboxName, _: Patch) -> Result<SandboxInfo> {
-        later()
+    pub async fn patch(&self, name: &SandboxName, patch: Patch) -> Result<SandboxInfo> {
+        self.ask(name, |reply| Message::Patch { patch, reply }).await?;
+        self.info(name).await
     }
+
     /// All that is known of a sandbox. No activity. Errors: `SANDBOX_NOT_FOUND`.
-    pub async fn info(&self, _: &SandboxName) -> Result<SandboxInfo> {
-        later()
+    pub async fn info(&self, name: &SandboxName) -> Result<SandboxInfo> {
+        let row = self.row(name).await?;
+        let workspace = info::workspace(self.world.engine.as_ref(), &row.object).await?;
+        Ok(info::of(row, workspace))
     }
+
     /// Its record; `None`: known and never started. No activity. Errors: `SANDBOX_NOT_FOUND`.
-    pub async fn record(&self, _: &SandboxName) -> Result<Option<Record>> {
-        later()
+    pub async fn record(&self, name: &SandboxName) -> Result<Option<Record>> {
+        Ok(self.row(name).await?.record)
     }
+
     /// Runs a command to its end, starting an instance (and making the sandbox) where needed.
     /// Dropping the future kills the command's tree.
-    pub async fn exec(&self, _: &SandboxName, _: ExecRequest) -> Result<ExecResult> {
-        later()
+    pub async fn exec(&self, name: &SandboxName, request: ExecRequest) -> Result<ExecResult> {
+        self.run(name, request).await?.collect().await
     }
+
     /// The same, event by event. An error here means that nothing ran.
-    pub async fn exec_stream(&self, _: &SandboxName, _: ExecRequest) -> Result<ExecStream> {
-        later()
+    pub async fn exec_stream(
+        &self,
+        name: &SandboxName,
+        request: ExecRequest,
+    ) -> Result<ExecStream> {
+        Ok(ExecStream::new(self.run(name, request).await?))
     }
+
+    async fn run(&self, name: &SandboxName, request: ExecRequest) -> Result<Running> {
+        request.validate()?;
+        let acquired = self.acquire(name).await?;
+        Running::start(self.world.clone(), name.clone(), acquired, request).await
+    }
+
     /// Starts an instance where none runs, making the sandbox where needed.
-    pub async fn start(&self, _: &SandboxName) -> Result<SandboxInfo> {
-        later()
+    pub async fn start(&self, name: &SandboxName) -> Result<SandboxInfo> {
+        drop(self.acquire(name).await?);
+        self.info(name).await
     }
+
     /// Stops the instance. Nothing to stop is fine. Errors: `SANDBOX_NOT_FOUND`.
-    pub async fn stop(&self, _: &SandboxName, _: StopRequest) -> Result<()> {
-        later()
+    pub async fn stop(&self, name: &SandboxName, request: StopRequest) -> Result<()> {
+        let mut why = Why::of(Cause::Stopped);
+        if let Some(reason) = request.reason {
+            let length = reason.chars().count();
+            if !(1..=200).contains(&length) || reason.contains('\0') {
+                let rule = "reason must have 1 to 200 characters and no NUL";
+                return Err(Error::invalid("reason", rule));
+            }
+            why.reason = reason;
+        }
+        let grace_ms = request.grace_ms;
+        if grace_ms > 3_600_000 {
+            return Err(Error::invalid("graceMs", "graceMs must be at most 3600000"));
+        }
+        let patience = PATIENCE + Duration::from_millis(grace_ms);
+        let message = |reply| Message::Stop { why, grace_ms, reply };
+        self.ask_patiently(name, message, patience).await
     }
+
     /// Counts as activity. Errors: `SANDBOX_NOT_FOUND`.
-    pub async fn touch(&self, _: &SandboxName) -> Result<()> {
-        later()
+    pub async fn touch(&self, name: &SandboxName) -> Result<()> {
+        self.ask(name, |reply| Message::Touch { reply }).await
     }
+
     /// Destroys the sandbox and removes its directory entry. Unknown ones are fine.
-    pub async fn destroy(&self, _: &SandboxName) -> Result<()> {
-        later()
+    pub async fn destroy(&self, name: &SandboxName) -> Result<()> {
+        self.ask_patiently(name, |reply| Message::Destroy { reply }, PATIENCE).await
     }
+
     /// The owner's directory, oldest entry first, ties by name (S1). Wakes nothing.
-    pub async fn directory(&self, _: &Owner) -> Result<Vec<DirectoryEntry>> {
-        later()
+    pub async fn directory(&self, owner: &Owner) -> Result<Vec<DirectoryEntry>> {
+        self.world.store.directory(owner).await.map_err(errors::of_store)
     }
+
     /// A page of the owner's sandboxes. Errors: `VALIDATION_FAILED` of `cursor`.
     pub async fn list(
         &self,
-        _owner: &Owner,
-        _prefix: Option<String>,
-        _state: Option<State>,
-        _limit: u32,
-        _cursor: Option<String>,
+        owner: &Owner,
+        prefix: Option<String>,
+        state: Option<State>,
+        limit: u32,
+        cursor: Option<String>,
     ) -> Result<Page> {
-        later()
+        let filter = ListFilter { prefix, state };
+        let page = self.world.store.list(owner, &filter, limit, cursor.as_deref()).await;
+        page.map_err(errors::of_store)
     }
+
     /// Its stops of the last 30 days, newest first, also after it was destroyed. Errors:
     /// `SANDBOX_NOT_FOUND` where there never was one.
-    pub async fn stops(&self, _: &SandboxName) -> Result<Vec<Stop>> {
-        later()
+    pub async fn stops(&self, name: &SandboxName) -> Result<Vec<Stop>> {
+        let (store, object) = (&self.world.store, name.object_id());
+        let since = self.world.clock.now_ms() - STOPS_KEPT;
+        let stops = store.stops(&object, since).await.map_err(errors::of_store)?;
+        if stops.is_empty() && !store.known(&object).await.map_err(errors::of_store)? {
+            return Err(errors::not_found());
+        }
+        Ok(stops)
     }
+
     /// Its latest commands, newest first, at most `limit`. Errors: `SANDBOX_NOT_FOUND`.
-    pub async fn executions(&self, _: &SandboxName, _limit: u32) -> Result<Vec<Execution>> {
-        later()
+    pub async fn executions(&self, name: &SandboxName, limit: u32) -> Result<Vec<Execution>> {
+        let row = self.row(name).await?;
+        self.world.store.executions(&row.object, limit).await.map_err(errors::of_store)
     }
+
     /// The last MiB that main processes wrote. Errors: `SANDBOX_NOT_FOUND`.
-    pub async fn logs(&self, _: &SandboxName) -> Result<Vec<u8>> {
-        later()
+    pub async fn logs(&self, name: &SandboxName) -> Result<Vec<u8>> {
+        let row = self.row(name).await?;
+        self.world.engine.logs(&row.object).await.map_err(|e| errors::of_engine(&e))
+    }
+
+    /// Stops every instance of the server, each with the reason `stopped`.
+    pub async fn stop_all(&self) -> Result<()> {
+        let running = self.world.store.running().await.map_err(errors::of_store)?;
+        let stops = running.into_iter().map(|row| {
+            let sandboxes = self.clone();
+            tokio::spawn(async move { sandboxes.stop(&row.name, StopRequest::default()).await })
+        });
+        for stop in stops.collect::<Vec<_>>() {
+            if let Ok(Err(error)) = stop.await {
+                tracing::error!(%error, "a sandbox could not be stopped");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes old rows, a bounded number at a time.
+async fn sweep(store: Store, clock: Clock) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let now = clock.now_ms();
+        let old = (now - STOPS_KEPT, now - TOMBSTONES_KEPT, now - EXECUTIONS_KEPT);
+        match store.sweep(old.0, old.1, old.2, 1000).await {
+            Ok(_) => {}
+            Err(store::Error::Closed) => return,
+            Err(error) => tracing::warn!(%error, "old rows could not be removed"),
+        }
     }
 }

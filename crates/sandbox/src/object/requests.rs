@@ -1,0 +1,182 @@
+//! What callers ask, as far as it concerns one sandbox.
+
+use super::{Acquired, Reply, SandboxObject};
+use crate::errors;
+use crate::machine::{Event, Finish, Phase, Verdict};
+use containers::Capabilities;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use types::{Error, ErrorCode, Patch, Result, SandboxName, Settings, SettingsRequest};
+
+impl SandboxObject {
+    pub(super) async fn acquire(&mut self, name: SandboxName, reply: Reply<Acquired>) {
+        self.name = Some(name);
+        self.waiters.push(reply);
+        // An instance whose end has not been told yet is not given out: its end is near, and
+        // then the next one starts.
+        let ending = matches!(self.machine.phase, Phase::Up { .. })
+            && self.world.instances().get(&self.id).is_none_or(|i| !i.alive());
+        if ending {
+            self.machine.wanted = true;
+        } else {
+            self.feed(Event::Wanted).await;
+        }
+    }
+
+    pub(super) async fn put(
+        &mut self,
+        name: SandboxName,
+        request: SettingsRequest,
+    ) -> Result<bool> {
+        if self.machine.finish == Some(Finish::Destroy) {
+            return Err(errors::destroyed());
+        }
+        let world = self.world.clone();
+        request.validate_env_vars()?;
+        let base = match &self.row {
+            Some(row) if !row.expired => &row.settings,
+            _ => &world.defaults,
+        };
+        let settings = base.with(&request)?;
+        if let Some(row) = self.row.as_ref().filter(|row| !row.expired) {
+            let vars = request.env_vars.as_ref().is_none_or(|vars| *vars == row.env_vars);
+            return match difference(&row.settings, &settings).or((!vars).then_some("envVars")) {
+                None => Ok(false),
+                Some(field) => Err(Error::new(
+                    ErrorCode::SettingsConflict,
+                    format!("the sandbox exists with another {field}; PATCH changes settings"),
+                )
+                .with("field", field)),
+            };
+        }
+        self.check(&request, &settings).await?;
+        let vars = request.env_vars.unwrap_or_default();
+        let alarm = self.ttl_from_now(settings.time);
+        self.last_activity = world.clock.instant();
+        let now = world.clock.now_ms();
+        if self.row.is_some() {
+            let updated = world.store.update(&self.id, &settings, &vars, alarm).await;
+            self.row = updated.map_err(errors::of_store)?;
+            self.active();
+        } else {
+            let created = world.store.create(&name, &settings, &vars, now, alarm).await;
+            self.row = Some(created.map_err(errors::of_store)?.1);
+        }
+        self.name = Some(name);
+        self.arm(self.deadline());
+        Ok(true)
+    }
+
+    pub(super) async fn patch(&mut self, patch: Patch) -> Result<()> {
+        if self.machine.finish == Some(Finish::Destroy) {
+            return Err(errors::destroyed());
+        }
+        let row = self.row.as_ref().ok_or_else(errors::not_found)?;
+        patch.validate_env_vars()?;
+        let settings = row.settings.with(&patch.settings)?;
+        let mut vars = row.env_vars.clone();
+        for (name, value) in patch.env_vars.clone().unwrap_or_default() {
+            match value {
+                Some(value) => drop(vars.insert(name, value)),
+                None => drop(vars.remove(&name)),
+            }
+        }
+        let backstop = settings.time.inactivity_timeout_ms;
+        let backstop = (backstop != row.settings.time.inactivity_timeout_ms).then_some(backstop);
+        self.check(&patch.settings, &settings).await?;
+        let alarm = self.armed.map(|at| self.wall(at));
+        let updated = self.world.store.update(&self.id, &settings, &vars, alarm).await;
+        self.row = Some(updated.map_err(errors::of_store)?.ok_or_else(errors::not_found)?);
+        if self.machine.finish.is_none() {
+            self.rearm().await;
+        }
+        let instance = self.world.instances().get(&self.id).cloned();
+        if let (Some(ms), Some(instance)) = (backstop, instance)
+            && let Err(error) = instance.set_inactivity_timeout(Duration::from_millis(ms)).await
+        {
+            tracing::warn!(object = %self.id, %error, "the backstop counts from the next start on");
+        }
+        Ok(())
+    }
+
+    /// Refuses what this server, its engine or this mode does not offer, before it is stored.
+    async fn check(&self, request: &SettingsRequest, settings: &Settings) -> Result<()> {
+        let unsupported = |field: &str, why: &str| {
+            Error::new(ErrorCode::NotSupported, format!("{field}: {why}")).with("field", field)
+        };
+        if settings.enable_internet {
+            return Err(unsupported(
+                "enableInternet",
+                "instances have loopback only on this server",
+            ));
+        }
+        let Capabilities { memory_limit, pids_limit, cpu_limit, disk_limit, .. } =
+            self.world.engine.capabilities();
+        for (field, asked, offered) in [
+            ("memoryMib", request.memory_mib.is_some(), memory_limit),
+            ("pids", request.pids.is_some(), pids_limit),
+            ("vcpu", request.vcpu.is_some(), cpu_limit),
+            ("diskMb", request.disk_mb.is_some(), disk_limit),
+        ] {
+            if asked && !offered {
+                return Err(unsupported(
+                    field,
+                    "this server cannot enforce it (see sandkeep doctor)",
+                ));
+            }
+        }
+        if !self.world.engine.image_exists(&settings.image).await {
+            let error = containers::Error::ImageNotFound(settings.image.clone());
+            return Err(errors::of_engine(&error));
+        }
+        Ok(())
+    }
+
+    /// One point in the mailbox: what came before is refused or ended, what comes after the
+    /// answer finds nothing.
+    pub(super) async fn destroy(&mut self, reply: Reply<()>) {
+        if self.row.is_none() {
+            let _ = reply.send(Ok(()));
+            return;
+        }
+        let now = self.world.clock.now_ms();
+        if let Err(error) = self.world.store.begin_destroy(&self.id, now).await {
+            let _ = reply.send(Err(errors::of_store(error)));
+            return;
+        }
+        self.destroy_waiters.push(reply);
+        self.feed(Event::Destroy).await;
+    }
+
+    pub(super) fn tell_verdict(
+        &mut self,
+        generation: u64,
+        reply: oneshot::Sender<Option<Verdict>>,
+    ) {
+        let told = self.verdicts.iter().find(|(g, _)| *g == generation).map(|(_, v)| v.clone());
+        if told.is_none() && self.machine.generation() == Some(generation) {
+            self.verdict_waiters.entry(generation).or_default().push(reply);
+        } else {
+            let _ = reply.send(told);
+        }
+    }
+}
+
+/// The first field in which two settings differ.
+fn difference(a: &Settings, b: &Settings) -> Option<&'static str> {
+    let fields = [
+        ("image", a.image != b.image),
+        ("entrypoint", a.entrypoint != b.entrypoint),
+        ("env", a.env != b.env),
+        ("enableInternet", a.enable_internet != b.enable_internet),
+        ("idleLimitMs", a.time.idle_limit_ms != b.time.idle_limit_ms),
+        ("checkIntervalMs", a.time.check_interval_ms != b.time.check_interval_ms),
+        ("inactivityTimeoutMs", a.time.inactivity_timeout_ms != b.time.inactivity_timeout_ms),
+        ("idleTtlMs", a.time.idle_ttl_ms != b.time.idle_ttl_ms),
+        ("memoryMib", a.limits.memory_mib != b.limits.memory_mib),
+        ("vcpu", a.limits.vcpu != b.limits.vcpu),
+        ("pids", a.limits.pids != b.limits.pids),
+        ("diskMb", a.limits.disk_mb != b.limits.disk_mb),
+    ];
+    fields.into_iter().find(|(_, differs)| *differs).map(|(name, _)| name)
+}

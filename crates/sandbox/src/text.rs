@@ -1,0 +1,88 @@
+//! Bytes as answers carry them: text when they are UTF-8, else base64; never U+FFFD.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use types::Encoding;
+
+/// Bytes as text or base64.
+pub(crate) fn encode(bytes: Vec<u8>) -> (String, Option<Encoding>) {
+    match String::from_utf8(bytes) {
+        Ok(text) => (text, None),
+        Err(error) => (STANDARD.encode(error.as_bytes()), Some(Encoding::Base64)),
+    }
+}
+
+/// Bytes of a base64 text.
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
+}
+
+/// How many bytes at the end are the beginning of a character that is not whole yet: 0 to 3.
+pub(crate) fn cut_tail(bytes: &[u8]) -> usize {
+    let last = bytes.len().saturating_sub(3);
+    for (i, byte) in bytes.iter().enumerate().skip(last).rev() {
+        let length = match byte {
+            0xC2..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0..=0xF4 => 4,
+            0x80..=0xBF => continue,
+            _ => return 0,
+        };
+        let have = bytes.len() - i;
+        return if have < length { have } else { 0 };
+    }
+    0
+}
+
+/// The head of a stream: as much as the limit takes, the rest counted as cut off.
+#[derive(Default)]
+pub(crate) struct Head {
+    bytes: Vec<u8>,
+    truncated: bool,
+}
+
+impl Head {
+    /// Takes bytes while there is room.
+    pub fn push(&mut self, bytes: &[u8], limit: usize) {
+        let room = limit - self.bytes.len().min(limit);
+        self.truncated |= bytes.len() > room;
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    /// Text or base64, and whether it is only the head; then cut at a character border.
+    pub fn finish(mut self) -> (String, Option<Encoding>, bool) {
+        if self.truncated {
+            let keep = self.bytes.len() - cut_tail(&self.bytes);
+            if std::str::from_utf8(&self.bytes[..keep]).is_ok() {
+                self.bytes.truncate(keep);
+            }
+        }
+        let (text, encoding) = encode(self.bytes);
+        (text, encoding, self.truncated)
+    }
+}
+
+/// A stream cut into pieces that are whole characters where they are text.
+#[derive(Default)]
+pub(crate) struct Pieces {
+    tail: Vec<u8>,
+}
+
+impl Pieces {
+    /// The next piece; `None`: too little for a whole character yet.
+    pub fn push(&mut self, bytes: &[u8]) -> Option<(String, Option<Encoding>)> {
+        let mut all = std::mem::take(&mut self.tail);
+        all.extend_from_slice(bytes);
+        let keep = all.len() - cut_tail(&all);
+        self.tail = all.split_off(keep);
+        (!all.is_empty()).then(|| encode(all))
+    }
+
+    /// What is left at the end.
+    pub fn finish(&mut self) -> Option<(String, Option<Encoding>)> {
+        (!self.tail.is_empty()).then(|| encode(std::mem::take(&mut self.tail)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
