@@ -1,0 +1,125 @@
+//! What the machine needs: installed where it is missing, and only then.
+
+use crate::sh;
+use anyhow::{Context as _, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// The test runner's version where we install it.
+const NEXTEST: &str = "0.9.143";
+
+/// What the machine is wanted for.
+#[derive(clap::Args, Clone, Copy, Default)]
+pub struct Wanted {
+    /// Also what the tests use.
+    #[arg(long)]
+    pub tests: bool,
+    /// Also what the benchmarks measure against.
+    #[arg(long)]
+    pub bench: bool,
+    /// Also what `test-cgroup2` runs in.
+    #[arg(long)]
+    pub cgroup2: bool,
+}
+
+/// One thing that must be there, and the Debian package that brings it.
+struct Need {
+    there: fn(&str) -> bool,
+    what: &'static str,
+    package: &'static str,
+}
+
+const fn program(what: &'static str, package: &'static str) -> Need {
+    Need { there: sh::has, what, package }
+}
+
+const fn file(what: &'static str, package: &'static str) -> Need {
+    Need { there: |path| Path::new(path).exists(), what, package }
+}
+
+/// SQLite and zstd are compiled from C.
+const BUILD: [Need; 2] = [program("cc", "gcc"), file("/usr/include/stdlib.h", "libc6-dev")];
+/// `try` shows each step as a curl line, and makes it with one.
+const TRY: [Need; 2] = [program("curl", "curl"), file("/etc/ssl/certs", "ca-certificates")];
+const TESTS: [Need; 12] = [
+    program("busybox", "busybox-static"),
+    program("runc", "runc"),
+    program("ip", "iproute2"),
+    program("python3", "python3"),
+    program("perl", "perl"),
+    program("git", "git"),
+    program("vi", "vim-tiny"),
+    program("awk", "mawk"),
+    program("ps", "procps"),
+    program("unshare", "util-linux"),
+    program("mount", "mount"),
+    program("tar", "tar"),
+];
+const BENCH: [Need; 3] =
+    [program("busybox", "busybox-static"), program("runc", "runc"), program("bwrap", "bubblewrap")];
+const CGROUP2: [Need; 3] = [
+    program("qemu-system-x86_64", "qemu-system-x86"),
+    program("busybox", "busybox-static"),
+    program("mke2fs", "e2fsprogs"),
+];
+
+/// Installs what is missing.
+pub fn run(wanted: Wanted) -> anyhow::Result<()> {
+    let mut needs: Vec<&Need> = BUILD.iter().chain(&TRY).collect();
+    if wanted.tests {
+        needs.extend(&TESTS);
+    }
+    if wanted.bench {
+        needs.extend(&BENCH);
+    }
+    if wanted.cgroup2 {
+        needs.extend(&CGROUP2);
+    }
+    let mut packages: Vec<&str> =
+        needs.iter().filter(|n| !(n.there)(n.what)).map(|n| n.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    if !packages.is_empty() {
+        apt(&packages)?;
+    }
+    if wanted.tests && !has_nextest() {
+        sh::say(&format!("installing cargo-nextest {NEXTEST}; this takes some minutes"));
+        sh::run(sh::cargo().args(["install", "cargo-nextest", "--locked", "--version", NEXTEST]))?;
+    }
+    Ok(())
+}
+
+fn has_nextest() -> bool {
+    sh::cargo().args(["nextest", "--version"]).output().is_ok_and(|o| o.status.success())
+}
+
+fn apt(packages: &[&str]) -> anyhow::Result<()> {
+    let list = packages.join(" ");
+    let by_hand = format!("install by hand what provides: {list}");
+    if !sh::has("apt-get") {
+        bail!("this machine has no apt-get: {by_hand}");
+    }
+    let root = rustix::process::geteuid().is_root();
+    if !root && !sh::has("sudo") {
+        bail!("neither root nor sudo: {by_hand}");
+    }
+    sh::say(&format!("installing {list}"));
+    let apt_get = |arguments: &[&str]| {
+        let mut command = Command::new(if root { "apt-get" } else { "sudo" });
+        if !root {
+            command.args(["--", "apt-get"]);
+        }
+        // Talk belongs on standard error: what a task prints on standard output is its result.
+        command.env("DEBIAN_FRONTEND", "noninteractive").args(["-qq", "-o=Dpkg::Use-Pty=0"]);
+        command.args(arguments).stdout(std::io::stderr());
+        sh::run(&mut command)
+    };
+    let mut install = vec!["install", "-y", "--no-install-recommends"];
+    install.extend(packages);
+    // Lists that are fresh need no update; without any the install fails at once.
+    if apt_get(&install).is_ok() {
+        return Ok(());
+    }
+    apt_get(&["update"])?;
+    apt_get(&install).context(by_hand)
+}
