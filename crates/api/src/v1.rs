@@ -10,9 +10,6 @@ use types::{
     Stop, StopRequest,
 };
 
-/// Longest wait between SIGTERM and SIGKILL that a stop may ask for, ms.
-const MAX_GRACE_MS: u64 = 3_600_000;
-
 /// A body in which nothing is expected.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,17 +111,6 @@ pub(crate) async fn start(call: Call, name: SandboxName) -> Result<Response> {
     responses((status = 204, description = "No instance runs.")))]
 pub(crate) async fn stop(call: Call, name: SandboxName) -> Result<Response> {
     let stop: StopRequest = json::parse(&call.body)?;
-    if let Some(reason) = &stop.reason {
-        let length = reason.chars().count();
-        if !(1..=200).contains(&length) || reason.contains(char::is_control) {
-            let message = "reason must have 1 to 200 characters, none of them a control character";
-            return Err(Error::invalid("reason", message).with("max", 200));
-        }
-    }
-    if stop.grace_ms > MAX_GRACE_MS {
-        let message = format!("graceMs must be at most {MAX_GRACE_MS}");
-        return Err(Error::invalid("graceMs", message).with("max", MAX_GRACE_MS));
-    }
     call.app.sandboxes.stop(&name, stop).await?;
     Ok(reply::done())
 }
