@@ -382,3 +382,6 @@ impl Store {
 fn owned(stop: Option<(&StopRecord, Option<&str>)>) -> lifecycle::Stopping {
     stop.map(|(stop, payload)| (stop.clone(), payload.map(str::to_owned)))
 }
+
+#[cfg(test)]
+mod tests;
