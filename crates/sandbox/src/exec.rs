@@ -5,14 +5,14 @@ use crate::history;
 use crate::object::{Acquired, Message};
 use crate::text::{Head, Pieces};
 use crate::world::World;
-use containers::{Command, CommandEnd, CommandEvent, CommandOutcome, ExecError, Main};
+use containers::{Command, CommandEnd, CommandEvent, CommandOutcome, ExecError, Instance, Main};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use types::{
-    Encodings, Error, ErrorCode, ExecEvent, ExecRequest, ExecResult, Execution, Result,
+    Encodings, Error, ErrorCode, ExecEvent, ExecRequest, ExecResult, Execution, ObjectId, Result,
     SandboxName, StderrMode, Stdin,
 };
 
@@ -29,6 +29,41 @@ pub(crate) struct Running {
     execution: Execution,
     name: SandboxName,
     started: Instant,
+    /// Its end is being stored.
+    closed: bool,
+}
+
+impl Drop for Running {
+    /// The caller went away: the command is killed with its tree, and its end is stored all
+    /// the same. Until then the sandbox is busy.
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.closed {
+            return;
+        }
+        let (world, object) = (self.world.clone(), self.name.object_id());
+        let (instance, execution) = (self.acquired.instance.clone(), self.execution.clone());
+        let hold = self.acquired.hold.take();
+        runtime.spawn(async move {
+            let end = instance.wait_command(&execution.id).await;
+            store(&world, &object, instance.as_ref(), history::ended(execution, &end)).await;
+            drop(hold);
+        });
+    }
+}
+
+/// Stores a command's end, then lets the supervisor forget it.
+pub(crate) async fn store(
+    world: &World,
+    object: &ObjectId,
+    instance: &dyn Instance,
+    execution: Execution,
+) {
+    match world.store.exec_ended(object, &execution).await {
+        Ok(()) => instance.forget_command(&execution.id).await,
+        // The supervisor keeps it until a later daemon has stored it.
+        Err(error) => tracing::warn!(%error, "a command's end could not be stored"),
+    }
 }
 
 /// How a command ended for its caller.
@@ -62,7 +97,7 @@ impl Running {
         let generation = acquired.instance.generation();
         let execution = history::running(id, generation, argv, command.started_at_ms);
         world.store.exec_started(&name.object_id(), &execution);
-        Ok(Self { world, acquired, command, execution, name, started })
+        Ok(Self { world, acquired, command, execution, name, started, closed: false })
     }
 
     /// Stores the end, then lets the supervisor forget the command, beside the answer.
@@ -70,13 +105,8 @@ impl Running {
         let execution = history::ended(self.execution.clone(), end);
         let (world, object) = (self.world.clone(), self.name.object_id());
         let instance = self.acquired.instance.clone();
-        tokio::spawn(async move {
-            match world.store.exec_ended(&object, &execution).await {
-                Ok(()) => instance.forget_command(&execution.id).await,
-                // The supervisor keeps it until a later daemon has stored it.
-                Err(error) => tracing::warn!(%error, "a command's end could not be stored"),
-            }
-        });
+        self.closed = true;
+        tokio::spawn(async move { store(&world, &object, instance.as_ref(), execution).await });
     }
 
     /// What the caller is told of the end.

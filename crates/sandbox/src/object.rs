@@ -26,7 +26,7 @@ pub(crate) struct Acquired {
     pub instance: Arc<dyn Instance>,
     pub env_vars: std::collections::BTreeMap<String, String>,
     /// Keeps the sandbox busy.
-    pub _hold: Hold,
+    pub hold: Option<Hold>,
 }
 
 /// What is asked of a sandbox, and what its own work tells it.

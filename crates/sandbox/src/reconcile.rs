@@ -96,10 +96,7 @@ async fn commands(
                     history::ended(execution, &instance.wait_command(&info.id).await)
                 }
             };
-            match world.store.exec_ended(&object, &execution).await {
-                Ok(()) => instance.forget_command(&info.id).await,
-                Err(error) => tracing::warn!(%error, "a command's end could not be stored"),
-            }
+            crate::exec::store(&world, &object, instance.as_ref(), execution).await;
             drop(hold);
         });
     }

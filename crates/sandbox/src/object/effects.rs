@@ -139,7 +139,7 @@ impl SandboxObject {
                 Some(instance) => Ok(Acquired {
                     instance: instance.clone(),
                     env_vars: env_vars.clone(),
-                    _hold: self.hold(generation),
+                    hold: Some(self.hold(generation)),
                 }),
                 None => Err(errors::internal("a command", "the instance is not known")),
             };
