@@ -1,0 +1,200 @@
+//! The configuration of a server: flag > environment > `--config` file > default.
+
+mod values;
+
+use crate::connect::DEFAULT_LISTEN;
+use crate::fail::Failure;
+use figment::providers::{Format as _, Serialized, Toml};
+use figment::{Figment, Profile};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use types::TimeDefaults;
+
+/// The keys, as they stand in a file; in the environment `SANDKEEP_IDLE_LIMIT` and so on.
+const KEYS: [&str; 15] = [
+    "listen",
+    "data",
+    "stop-on-exit",
+    "on-stop",
+    "open",
+    "idle-limit",
+    "check-interval",
+    "inactivity-timeout",
+    "idle-ttl",
+    "engine",
+    "runtime",
+    "id-base",
+    "disk-floor",
+    "allow-internet",
+    "log-format",
+];
+
+/// Which back end makes instances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineKind {
+    /// Our own.
+    Native,
+    /// An OCI runtime.
+    Oci,
+}
+
+/// How the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// What `serve` goes by.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The data directory; `None`: the default one.
+    pub data: Option<PathBuf>,
+    /// Stop all instances at the end.
+    #[serde(deserialize_with = "values::flag")]
+    pub stop_on_exit: bool,
+    /// A command to run at each stop.
+    pub on_stop: Option<String>,
+    /// No authentication, whatever was set up.
+    #[serde(deserialize_with = "values::flag")]
+    pub open: bool,
+    /// Ms.
+    #[serde(deserialize_with = "values::duration")]
+    pub idle_limit: u64,
+    /// Ms.
+    #[serde(deserialize_with = "values::duration")]
+    pub check_interval: u64,
+    /// Ms.
+    #[serde(deserialize_with = "values::duration")]
+    pub inactivity_timeout: u64,
+    /// Ms.
+    #[serde(deserialize_with = "values::duration")]
+    pub idle_ttl: u64,
+    /// Which back end makes instances.
+    pub engine: EngineKind,
+    /// The program of the OCI back end.
+    pub runtime: String,
+    /// First host id of the pool that instances get their ids from.
+    #[serde(deserialize_with = "values::optional_number")]
+    pub id_base: Option<u32>,
+    /// Bytes of free space below which writers are frozen; `None`: the engine's default.
+    #[serde(deserialize_with = "values::optional_number")]
+    pub disk_floor: Option<u64>,
+    /// Whether sandboxes may reach beyond loopback.
+    #[serde(deserialize_with = "values::flag")]
+    pub allow_internet: bool,
+    /// How the log looks.
+    pub log_format: LogFormat,
+}
+
+impl Config {
+    /// Puts the layers over each other. `flags` holds what the command line named, by key;
+    /// `environment` is the process's.
+    pub fn load(
+        flags: &impl Serialize,
+        environment: &BTreeMap<String, String>,
+        file: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let mut figment = Figment::from(Serialized::defaults(defaults()));
+        if let Some(file) = file {
+            if let Err(error) = std::fs::metadata(file) {
+                let text =
+                    format!("cannot read the configuration file {}: {error}", file.display());
+                return Err(Failure::new(text).into());
+            }
+            figment = figment.merge(Toml::file_exact(file));
+        }
+        figment = figment
+            .merge(values::Environment(variables(environment)?))
+            .merge(Serialized::from(flags, Profile::Default));
+        let config: Self = figment.extract().map_err(|e| explain(&e, file))?;
+        config.time().validate().map_err(|e| Failure::new(format!("the configuration: {e}")))?;
+        Ok(config)
+    }
+
+    /// The time settings of a sandbox that names none.
+    pub fn time(&self) -> TimeDefaults {
+        TimeDefaults {
+            idle_limit_ms: self.idle_limit,
+            check_interval_ms: self.check_interval,
+            inactivity_timeout_ms: self.inactivity_timeout,
+            idle_ttl_ms: self.idle_ttl,
+        }
+    }
+}
+
+fn defaults() -> serde_json::Value {
+    let time = TimeDefaults::default();
+    serde_json::json!({
+        "listen": DEFAULT_LISTEN,
+        "stop-on-exit": false,
+        "open": false,
+        "idle-limit": time.idle_limit_ms,
+        "check-interval": time.check_interval_ms,
+        "inactivity-timeout": time.inactivity_timeout_ms,
+        "idle-ttl": time.idle_ttl_ms,
+        "engine": "native",
+        "runtime": "runc",
+        "id-base": null,
+        "disk-floor": null,
+        "allow-internet": false,
+        "log-format": "text",
+    })
+}
+
+/// What the environment sets, by key, with the variable's name. An empty one sets nothing.
+fn variables(
+    environment: &BTreeMap<String, String>,
+) -> anyhow::Result<BTreeMap<&'static str, (String, String)>> {
+    let get = |name: &str| environment.get(name).filter(|v| !v.is_empty()).cloned();
+    let mut set = BTreeMap::new();
+    // The name that the documents give it (S4): always a plain number of milliseconds.
+    let documented = "SANDBOX_IDLE_TTL_MS";
+    if let Some(value) = get(documented) {
+        if !value.bytes().all(|b| b.is_ascii_digit()) {
+            let text = format!("{documented} is {value:?}: it must be a whole number of ms");
+            return Err(Failure::new(text).into());
+        }
+        set.insert("idle-ttl", (documented.to_owned(), value));
+    }
+    for key in KEYS {
+        let name = format!("SANDKEEP_{}", key.replace('-', "_").to_ascii_uppercase());
+        if let Some(value) = get(&name) {
+            set.insert(key, (name, value));
+        }
+    }
+    Ok(set)
+}
+
+fn explain(error: &figment::Error, file: Option<&Path>) -> Failure {
+    use figment::error::Kind;
+    let key = error.path.join(".");
+    let from = match error.metadata.as_ref() {
+        Some(source) if source.name.contains("TOML") => {
+            format!(" in {}", file.unwrap_or(Path::new("the file")).display())
+        }
+        Some(source) if source.name.starts_with("environment") => {
+            let name = key.replace('-', "_").to_ascii_uppercase();
+            format!(" in the environment (SANDKEEP_{name})")
+        }
+        _ => String::new(),
+    };
+    match &error.kind {
+        Kind::UnknownField(field, _) => Failure::new(format!("unknown key {field:?}{from}"))
+            .hint(format!("the keys are {}", KEYS.join(", "))),
+        kind if key.is_empty() => Failure::new(format!("the configuration{from}: {kind}")),
+        kind => Failure::new(format!("{key:?}{from}: {kind}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! How the server is reached.
+
+use crate::cli::Global;
+use crate::fail::Failure;
+use client::Client;
+use std::path::{Path, PathBuf};
+
+/// Where a server listens that was told nothing.
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:7700";
+
+/// The data directory that was named, or the default: `/var/lib/sandkeep` for root, else below
+/// the user's own data directory.
+pub fn data_dir(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let dir = match named.filter(|p| !p.as_os_str().is_empty()) {
+        Some(dir) => dir.to_owned(),
+        None if rustix::process::geteuid().is_root() => PathBuf::from("/var/lib/sandkeep"),
+        None => home_dir()?,
+    };
+    Ok(std::path::absolute(dir)?)
+}
+
+fn home_dir() -> anyhow::Result<PathBuf> {
+    let var = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    if let Some(data) = var("XDG_DATA_HOME") {
+        return Ok(data.join("sandkeep"));
+    }
+    match var("HOME") {
+        Some(home) => Ok(home.join(".local/share/sandkeep")),
+        None => Err(Failure::new("there is no default data directory: HOME is not set")
+            .hint("name one with --data DIR")
+            .into()),
+    }
+}
+
+/// The socket of a server on this data directory.
+pub fn admin_socket(data: &Path) -> PathBuf {
+    data.join("admin.sock")
+}
+
+/// The server that is meant: by `--url`, else by the data directory's socket, else the default
+/// address. A data directory that was named and has no socket is not passed over: the server at
+/// the default address may be another one.
+pub fn client(global: &Global) -> anyhow::Result<Client> {
+    let owner = global.owner.clone();
+    let token = std::env::var("SANDKEEP_TOKEN").ok().filter(|t| !t.is_empty());
+    if let Some(url) = global.url.as_deref().filter(|u| !u.is_empty()) {
+        return Ok(Client::new(url, token.as_deref(), owner)?);
+    }
+    let data = data_dir(global.data.as_deref());
+    if let Ok(data) = &data {
+        let socket = admin_socket(data);
+        if std::fs::symlink_metadata(&socket).is_ok() {
+            return Ok(Client::unix(&socket, owner)?);
+        }
+        if global.data.is_some() {
+            let message = format!("no server uses the data directory {}", data.display());
+            let start = format!("start it with `sandkeep serve --data {}`", data.display());
+            return Err(Failure::new(message).hint(start).into());
+        }
+    }
+    Ok(Client::new(&format!("http://{DEFAULT_LISTEN}"), token.as_deref(), owner)?)
+}

@@ -1,0 +1,160 @@
+//! The server: its parts, put together, from the lock on the data directory to the last answer.
+
+mod admin;
+mod engine;
+mod log;
+
+use crate::config::Config;
+use crate::fail::Failure;
+use crate::output::say;
+use crate::signals;
+use anyhow::Context as _;
+use api::{App, Listener};
+use objects::Clock;
+use sandbox::{OnStop, Options, Sandboxes};
+use std::path::Path;
+use std::time::Duration;
+use store::Store;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use types::{StopRequest, format_ms};
+
+/// A command of `--on-stop` is killed after this long.
+const ON_STOP_LIMIT: Duration = Duration::from_secs(60);
+/// At the end, answers under way get this long. Commands take longer, and live on without us.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+/// Stops under way at once, with `--stop-on-exit`.
+const STOPS_AT_ONCE: usize = 16;
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(config: Config, data: &Path) -> anyhow::Result<u8> {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    log::begin(config.log_format)?;
+    if !config.listen.ip().is_loopback() {
+        return Err(refused(config.listen).into());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = runtime.block_on(serve(config, data));
+    // Dropping the runtime would drop the requests under way, and each kills its command.
+    std::mem::forget(runtime);
+    code.map(|()| 0)
+}
+
+fn refused(address: std::net::SocketAddr) -> Failure {
+    let text = format!(
+        "there are no tokens, so whoever reaches the server may do anything: \
+         it listens on loopback only, not on {address}"
+    );
+    Failure::new(text).hint(format!("use --listen 127.0.0.1:{}", address.port()))
+}
+
+async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
+    // From here on a signal ends it in good order.
+    let mut asked_to_end = Box::pin(signals::asked_to_end()?);
+    // First the lock: nothing of another server's may be touched.
+    let store = Store::open(store::Options { dir: data.to_owned() })?;
+    let tcp = TcpListener::bind(config.listen).await.map_err(|error| {
+        Failure::new(format!("cannot listen on {}: {error}", config.listen))
+            .hint("choose another address with --listen; port 0 takes any free one")
+    })?;
+    let address = tcp.local_addr()?;
+    let engine = engine::open(&config, data)?;
+    let options = Options {
+        time: config.time(),
+        on_stop: config
+            .on_stop
+            .clone()
+            .map(|command| OnStop { command, time_limit: ON_STOP_LIMIT }),
+        clock: Clock::from_environment(),
+    };
+    let sandboxes = Sandboxes::open(store.clone(), engine.clone(), options)
+        .await
+        .context("cannot take up the sandboxes")?;
+    let socket = admin::Socket::bind(data)?;
+
+    let app = App::new(sandboxes.clone()).keeping_private([data.to_owned()]);
+    let (stop, stopping) = watch::channel(());
+    let listeners = [Listener::Tcp(tcp), Listener::Unix(socket.listener()?)];
+    let serving: Vec<_> = listeners
+        .into_iter()
+        .map(|listener| {
+            let (app, mut stopping) = (app.clone(), stopping.clone());
+            tokio::spawn(api::serve(listener, app, async move {
+                // An error is the sender's end: the same.
+                let _ = stopping.changed().await;
+            }))
+        })
+        .collect();
+    announce(&config, address, data, &*engine);
+
+    let signal = (&mut asked_to_end).await;
+    tracing::info!(signal, "ending");
+    drop(stop);
+    let in_order = async {
+        if config.stop_on_exit {
+            stop_all(&store, &sandboxes).await;
+        }
+        for server in serving {
+            match tokio::time::timeout(LAST_ANSWERS, server).await {
+                Ok(Ok(Ok(()))) => {}
+                Ok(Ok(Err(error))) => tracing::error!(%error, "a listener failed"),
+                Ok(Err(error)) => tracing::error!(%error, "a listener failed"),
+                Err(_) => tracing::info!("commands are under way; they live on"),
+            }
+        }
+    };
+    let mut again = Box::pin(signals::asked_to_end()?);
+    tokio::select! {
+        () = in_order => {}
+        _ = &mut again => tracing::warn!("ending at once"),
+    }
+    socket.remove();
+    store.close().await;
+    Ok(())
+}
+
+async fn stop_all(store: &Store, sandboxes: &Sandboxes) {
+    let running = match store.running().await {
+        Ok(running) => running,
+        Err(error) => return tracing::error!(%error, "the instances were not stopped"),
+    };
+    let mut stops = tokio::task::JoinSet::new();
+    for row in running {
+        if stops.len() >= STOPS_AT_ONCE {
+            stops.join_next().await;
+        }
+        let sandboxes = sandboxes.clone();
+        stops.spawn(async move {
+            if let Err(error) = sandboxes.stop(&row.name, StopRequest::default()).await {
+                tracing::error!(sandbox = %row.name, %error, "an instance was not stopped");
+            }
+        });
+    }
+    while stops.join_next().await.is_some() {}
+}
+
+/// Tells on standard error what counts. The last line says that requests are taken; programs
+/// wait for it.
+fn announce(
+    config: &Config,
+    address: std::net::SocketAddr,
+    data: &Path,
+    engine: &dyn containers::Engine,
+) {
+    let after = |ms| match ms {
+        0 => "never".to_owned(),
+        ms => format!("after {} without activity", format_ms(ms)),
+    };
+    say(format_args!("data directory {}", data.display()));
+    say(format_args!("engine {}", engine.name()));
+    for missing in engine::missing(engine.capabilities()) {
+        say(format_args!("engine cannot: {missing}"));
+    }
+    if config.allow_internet {
+        say("engine cannot: reach beyond loopback; --allow-internet changes nothing");
+    }
+    say(format_args!("instances stop: {}", after(config.idle_limit)));
+    say(format_args!("sandboxes expire (idle TTL): {}", after(config.idle_ttl)));
+    say(format_args!("open mode: whoever reaches this address may do anything"));
+    say(format_args!("listening on http://{address}"));
+}
