@@ -8,11 +8,14 @@ mod cgroup;
 mod dirs;
 mod engine;
 mod fail;
+mod flatcopy;
 mod ids;
 mod images;
 mod layout;
+mod leaks;
 mod measure;
 mod native;
+pub mod oci;
 mod trash;
 
 pub use engine::{
@@ -21,4 +24,6 @@ pub use engine::{
 };
 pub use images::{HOST, ImageError, ImageInfo, Images, NAME_MAX, Progress};
 pub use layout::check_data_dir;
+pub use leaks::{Leak, leaks, probe_limits};
 pub use native::{ID_BASE_START, NativeEngine, NativeOptions};
+pub use oci::{OciEngine, OciOptions};

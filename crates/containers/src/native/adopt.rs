@@ -67,11 +67,7 @@ async fn connect(core: &Arc<Core>, object: ObjectId, run: &OwnedFd) -> Option<Ar
         return None;
     }
     let meta = meta(run, &instance);
-    if version >= 2 {
-        // Before anything else; the connection itself holds the backstop already.
-        let ms = meta.inactivity_ms;
-        link.send(ToSupervisor::SetInactivity { ms }, Vec::new()).ok()?;
-    }
+    let inactivity_ms = meta.inactivity_ms;
     let range = instance.id_base.map(|base| core.pool.adopt(base));
     let adopted = NativeInstance::new(Parts {
         core: core.clone(),
@@ -88,6 +84,13 @@ async fn connect(core: &Arc<Core>, object: ObjectId, run: &OwnedFd) -> Option<Ar
     }
     core.keep(&adopted);
     tokio::spawn(driver::drive(adopted.clone()));
+    if version >= 2 {
+        // Before anything else; the connection itself holds the backstop already.
+        let ms = inactivity_ms;
+        if let Err(error) = adopted.request(ToSupervisor::SetInactivity { ms }).await {
+            tracing::warn!(%object, %error, "the backstop is not set");
+        }
+    }
     // Frozen by a daemon that died meanwhile; the guard freezes again where it must.
     if let Err(error) = adopted.freeze(false).await {
         tracing::debug!(%object, %error, "not thawed");

@@ -117,7 +117,7 @@ impl NativeInstance {
     }
 
     /// Sends what is answered by `Done`, and waits for that.
-    async fn request(&self, message: ToSupervisor) -> Result<(), Error> {
+    pub async fn request(&self, message: ToSupervisor) -> Result<(), Error> {
         let (tell, told) = oneshot::channel();
         let gone = || Error::Failed("the instance is gone".to_owned());
         {
