@@ -21,12 +21,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The log is moved into the database at this size, bytes, …
+/// The log is moved into the database when it has this many bytes, and written from its start
+/// again. Its file keeps the space: that is a second reserve, which nobody else can take.
 const CHECKPOINT: u64 = 4 << 20;
-/// … and on a tight disk at this one, for the reserve has to last.
-const CHECKPOINT_TIGHT: u64 = 512 << 10;
-/// Readers can keep the log from starting anew; at this size, bytes, it waits for them.
+/// Readers can keep the log from starting anew; at this size, bytes, it waits for them and gives
+/// the space back, …
 const TRUNCATE: u64 = 32 << 20;
+/// … on a full disk at this one.
+const TRUNCATE_FULL: u64 = 8 << 20;
 
 pub(crate) struct Writer {
     pub(crate) connection: Connection,
@@ -77,7 +79,8 @@ impl Writer {
             jobs = self.refuse_others(jobs);
             if !jobs.is_empty() {
                 self.reserve.release();
-                self.fold("TRUNCATE");
+                let mode = if self.log_size() > TRUNCATE_FULL { "TRUNCATE" } else { "RESTART" };
+                self.fold(mode);
                 outcome = self.transaction(&mut jobs);
             }
         }
@@ -169,14 +172,13 @@ impl Writer {
 
     /// Keeps the log small. Callers have been answered before.
     fn checkpoint(&self) {
-        let size = std::fs::metadata(&self.log).map_or(0, |m| m.len());
-        if !self.reserve.held() {
-            if size > CHECKPOINT_TIGHT {
-                self.fold("TRUNCATE");
-            }
-        } else if size > TRUNCATE {
+        if self.log_size() > TRUNCATE {
             self.fold("TRUNCATE");
         }
+    }
+
+    fn log_size(&self) -> u64 {
+        std::fs::metadata(&self.log).map_or(0, |m| m.len())
     }
 
     fn fold(&self, mode: &str) {

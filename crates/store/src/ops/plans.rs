@@ -29,7 +29,10 @@ fn statements() -> Vec<(String, &'static str)> {
         (executions::select(executions::LATEST), "INDEX executions_latest (object=?)"),
         (executions::select(executions::OPEN), "INDEX executions_open (status=?)"),
         (sweep::STOPS.into(), "INDEX stops_by_age (stopped_at<?)"),
-        (sweep::TOMBSTONES.into(), "INDEX sandboxes_tombstones (destroyed_at<?)"),
+        (
+            sweep::TOMBSTONES.into(),
+            "INDEX sandboxes_tombstones (destroyed_at>? AND destroyed_at<?)",
+        ),
         (sweep::EXECUTIONS.into(), "INDEX executions_by_age (started_at<?)"),
     ]
 }

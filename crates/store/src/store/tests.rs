@@ -54,17 +54,20 @@ async fn a_failing_commit_is_the_answer_to_all_of_its_batch() {
     // Holds the writer, so that what follows becomes one batch.
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let gate = std::sync::Mutex::new(gate);
+    let (began, begun) = oneshot::channel();
+    let began = std::sync::Mutex::new(Some(began));
     let hold = tokio::spawn({
         let store = store.clone();
         async move {
-            let hold = move |c: &Connection| {
+            let hold = move |_: &Connection| {
+                let _ = began.lock().unwrap().take().map(|b| b.send(()));
                 let _ = gate.lock().unwrap().recv();
-                c.execute_batch("PRAGMA defer_foreign_keys = OFF")?;
                 Ok(())
             };
             store.write(None, false, hold).await
         }
     });
+    begun.await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for i in 0..20 {
         let store = store.clone();
