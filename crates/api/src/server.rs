@@ -12,13 +12,15 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::Service as _;
 
-/// Largest head of a request, bytes.
+/// A head of a request that is larger, bytes, is not read on; one that came at once may be up to
+/// twice as large.
 const HEAD: usize = 64 << 10;
 /// Waits after an accept that failed for want of something; doubled up to the second.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -158,7 +160,10 @@ async fn converse(
     mut stopping: watch::Receiver<bool>,
 ) {
     let (io, client) = Stream::new(socket);
+    let used = Arc::new(AtomicBool::new(false));
+    let using = used.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        using.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(door);
         request.extensions_mut().insert::<Client>(client.clone());
         let mut router = router.clone();
@@ -176,7 +181,8 @@ async fn converse(
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        () = stop => {
+        // One that never got a request would be waited for: there is nothing to end.
+        () = stop => if !used.load(Ordering::Relaxed) { Ok(()) } else {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

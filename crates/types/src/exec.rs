@@ -17,7 +17,7 @@ pub enum StderrMode {
 }
 
 /// Standard input of a command: text, or bytes as base64.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum Stdin {
     /// UTF-8 text.
@@ -28,6 +28,51 @@ pub enum Stdin {
         base64: String,
     },
 }
+
+// The derived reading of untagged enums takes arrays and unknown fields, and names neither.
+impl<'de> Deserialize<'de> for Stdin {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
+        d.deserialize_any(StdinVisitor)
+    }
+}
+
+struct StdinVisitor;
+
+impl<'de> serde::de::Visitor<'de> for StdinVisitor {
+    type Value = Stdin;
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("text or {\"base64\": text}")
+    }
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Stdin, E> {
+        Ok(Stdin::Text(text.to_owned()))
+    }
+    fn visit_string<E: serde::de::Error>(self, text: String) -> std::result::Result<Stdin, E> {
+        Ok(Stdin::Text(text))
+    }
+    fn visit_map<A: serde::de::MapAccess<'de>>(
+        self,
+        map: A,
+    ) -> std::result::Result<Stdin, A::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Bytes {
+            base64: String,
+        }
+        let Bytes { base64 } =
+            Bytes::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+        Ok(Stdin::Bytes { base64 })
+    }
+}
+
+/// Whether `text` is base64 as far as its characters go: standard alphabet, padded.
+fn is_base64(text: &str) -> bool {
+    let body = text.trim_end_matches('=');
+    let alphabet = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';
+    text.len().is_multiple_of(4) && text.len() - body.len() <= 2 && body.bytes().all(alphabet)
+}
+
+/// A hundred years: sums with a clock stay far from overflow.
+const MAX_TIMEOUT_MS: u64 = 36_500 * 86_400_000;
 
 /// Body of the routes that run a command.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -75,8 +120,15 @@ impl ExecRequest {
         {
             return Err(Error::invalid("user", "user must be uid[:gid] or a name of the image"));
         }
-        if self.timeout_ms == Some(0) {
-            return Err(Error::invalid("timeoutMs", "timeoutMs must be at least 1"));
+        if let Some(Stdin::Bytes { base64 }) = &self.stdin
+            && !is_base64(base64)
+        {
+            let rule = "stdin.base64 must be base64 in the standard alphabet, padded";
+            return Err(Error::invalid("stdin.base64", rule));
+        }
+        if self.timeout_ms.is_some_and(|ms| !(1..=MAX_TIMEOUT_MS).contains(&ms)) {
+            let rule = format!("timeoutMs must be between 1 and {MAX_TIMEOUT_MS}");
+            return Err(Error::invalid("timeoutMs", rule).with("max", MAX_TIMEOUT_MS));
         }
         Ok(())
     }

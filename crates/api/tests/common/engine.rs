@@ -31,6 +31,10 @@ struct One {
     ending: watch::Sender<Option<Ending>>,
 }
 
+fn now() -> i64 {
+    objects::Clock::default().now_ms()
+}
+
 /// Ends a process group at drop.
 struct Group(Pid);
 
@@ -120,22 +124,22 @@ impl Instance for One {
                 None => Main::Signal(status.signal().unwrap()),
             };
             let outcome = CommandOutcome::Exited { status, timed_out: false, oom_killed: false };
-            let _ = tell.send(CommandEvent::End(CommandEnd { outcome, at_ms: 1 })).await;
+            let _ = tell.send(CommandEvent::End(CommandEnd { outcome, at_ms: now() })).await;
         });
-        Ok(RunningCommand { started_at_ms: 1, events, guard: Box::new(guard) })
+        Ok(RunningCommand { started_at_ms: now(), events, guard: Box::new(guard) })
     }
     async fn commands(&self) -> Vec<CommandInfo> {
         Vec::new()
     }
     async fn wait_command(&self, _: &str) -> CommandEnd {
-        CommandEnd { outcome: CommandOutcome::Unknown, at_ms: 1 }
+        CommandEnd { outcome: CommandOutcome::Unknown, at_ms: now() }
     }
     async fn forget_command(&self, _: &str) {}
     async fn stop(&self, _: Duration, note: &str) -> Result<(), Error> {
         self.ending.send_if_modified(|ending| {
             let first = ending.is_none();
             if first {
-                *ending = Some(Ending::Stopped { note: Some(note.to_owned()), at_ms: 1 });
+                *ending = Some(Ending::Stopped { note: Some(note.to_owned()), at_ms: now() });
             }
             first
         });
@@ -144,7 +148,7 @@ impl Instance for One {
     async fn ended(&self) -> Ending {
         let mut ending = self.ending.subscribe();
         let ended = ending.wait_for(Option::is_some).await;
-        ended.ok().and_then(|e| e.clone()).unwrap_or(Ending::Unknown { at_ms: 1 })
+        ended.ok().and_then(|e| e.clone()).unwrap_or(Ending::Unknown { at_ms: now() })
     }
     async fn set_inactivity_timeout(&self, _: Duration) -> Result<(), Error> {
         Ok(())
