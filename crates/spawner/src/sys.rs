@@ -259,6 +259,17 @@ pub(crate) fn close_from(first: RawFd, at_exec: bool) -> io::Result<()> {
     Ok(())
 }
 
+/// Closes a descriptor of this process that a forked child must not hold.
+pub(crate) fn close_number(fd: RawFd) -> io::Result<()> {
+    call!(libc::SYS_close, fd)?;
+    Ok(())
+}
+
+/// Which Landlock this kernel has.
+pub(crate) fn landlock_abi() -> io::Result<usize> {
+    call!(libc::SYS_landlock_create_ruleset, 0, 0, 1)
+}
+
 /// Closes every descriptor from 3 on that is not in the list.
 pub(crate) fn keep_only(mut keep: Vec<RawFd>) -> io::Result<()> {
     keep.retain(|fd| *fd > 2);

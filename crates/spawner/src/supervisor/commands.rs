@@ -249,7 +249,6 @@ impl Supervisor {
         let mut text = Vec::new();
         // What could not be read counts as said nothing.
         let _ = report.take(4096).read_to_end(&mut text);
-        // Killed before its program: it did not start, whoever did it.
         if text.is_empty() {
             let at_ms = command.state.started_at_ms;
             let started = FromSupervisor::Started { id: id.to_owned(), at_ms };

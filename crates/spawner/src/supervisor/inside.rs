@@ -35,7 +35,7 @@ pub(super) fn run(plan: Plan) -> ! {
         Ok(never) => match never {},
         Err(fail) => fail,
     };
-    let mut report = vec![b'X'];
+    let mut report = vec![if fail.entrypoint { b'Y' } else { b'X' }];
     report.extend_from_slice(&fail.errno.to_le_bytes());
     report.extend_from_slice(fail.step.as_bytes());
     // Without it the parent sees the pipe's end, and says less.
@@ -46,9 +46,10 @@ pub(super) fn run(plan: Plan) -> ! {
 /// What a report other than `R` says.
 pub(super) fn failure(kind: u8, rest: &[u8]) -> Fail {
     match (kind, rest) {
-        (b'X', [a, b, c, d, step @ ..]) => {
+        (b'X' | b'Y', [a, b, c, d, step @ ..]) => {
             let errno = i32::from_le_bytes([*a, *b, *c, *d]);
-            Fail::new(String::from_utf8_lossy(step), errno)
+            let step = String::from_utf8_lossy(step).into_owned();
+            Fail { step, errno, entrypoint: kind == b'Y' }
         }
         (b'E', [stage, low, high, ..]) => {
             let errno = i32::from(u16::from_le_bytes([*low, *high]));
