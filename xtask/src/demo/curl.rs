@@ -18,6 +18,8 @@ pub struct Answer {
     pub status: u16,
     /// Null where there was none.
     pub body: Value,
+    /// The body, as it came.
+    text: String,
     checked: Rc<Cell<usize>>,
 }
 
@@ -39,10 +41,7 @@ impl Curl {
     pub fn send(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
         println!("$ {}", self.line(method, path, body));
         let answer = self.request(method, path, body)?;
-        match &answer.body {
-            Value::Null => println!("{}", answer.status),
-            body => println!("{} {body}", answer.status),
-        }
+        println!("{}", format!("{} {}", answer.status, answer.text.trim_end()).trim_end());
         Ok(answer)
     }
 
@@ -67,11 +66,12 @@ impl Curl {
         );
         let text = String::from_utf8(output.stdout).context("the answer is not text")?;
         let (body, status) = text.rsplit_once('\n').context("curl told no status")?;
+        let text = body.to_owned();
         let body = match body {
             "" => Value::Null,
-            text => serde_json::from_str(text).context("the answer is not JSON")?,
+            body => serde_json::from_str(body).context("the answer is not JSON")?,
         };
-        Ok(Answer { status: status.parse()?, body, checked: self.checked.clone() })
+        Ok(Answer { status: status.parse()?, body, text, checked: self.checked.clone() })
     }
 
     fn command(&self, method: &str, path: &str, body: Option<&Value>) -> Command {

@@ -48,7 +48,14 @@ impl Server {
         let listen = format!("127.0.0.1:{}", self.port);
         println!("$ sandkeep serve --listen {listen} --data {} &", self.data().display());
         let log = File::options().create(true).append(true).open(self.dir.join("log"))?;
-        let child = Command::new(&self.binary)
+        let mut command = Command::new(&self.binary);
+        // What is set for another server must not steer this one.
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"SANDKEEP_") {
+                command.env_remove(name);
+            }
+        }
+        let child = command
             .args(["serve", "--stop-on-exit", "--listen", &listen, "--data"])
             .arg(self.data())
             .stdin(Stdio::null())
@@ -94,11 +101,13 @@ impl Server {
             .arg(self.data())
             .output()?;
         println!("$ sandkeep doctor --leaks --data {}", self.data().display());
-        let said = String::from_utf8_lossy(&leaks.stdout);
-        print!("{said}");
-        if !leaks.status.success() {
-            bail!("something is left: {}", String::from_utf8_lossy(&leaks.stderr).trim());
+        for said in [&leaks.stdout, &leaks.stderr] {
+            print!("{}", String::from_utf8_lossy(said));
         }
+        if !leaks.status.success() {
+            bail!("something is left");
+        }
+        remove_groups(&self.data())?;
         std::fs::remove_dir_all(&self.dir)
             .with_context(|| format!("cannot remove {}", self.dir.display()))?;
         println!("$ rm -r {}", self.dir.display());
@@ -129,6 +138,24 @@ fn terminate(child: &mut Child) -> anyhow::Result<()> {
             bail!("the server did not end within {PATIENCE:?} of SIGTERM");
         }
         std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Removes the control groups of a data directory, which are named after it and must be empty.
+fn remove_groups(data: &Path) -> anyhow::Result<()> {
+    let node = std::fs::read_to_string(data.join("node-id")).unwrap_or_default();
+    if node.trim().is_empty() {
+        return Ok(());
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+    let groups = mounts.lines().filter(|line| line.contains(" - cgroup"));
+    for mount in groups.filter_map(|line| line.split(' ').nth(4)) {
+        let group = Path::new(mount).join(format!("sandkeep-{}", node.trim()));
+        if group.is_dir() {
+            std::fs::remove_dir(&group)
+                .with_context(|| format!("{} is in use", group.display()))?;
+        }
     }
     Ok(())
 }

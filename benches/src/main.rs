@@ -1,0 +1,1 @@
+fn main() { spawner::run_if_asked(); }
