@@ -1,5 +1,6 @@
 //! A connection, and whether its client is still there.
 
+use crate::refusal;
 use hyper_util::rt::TokioIo;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::future::pending;
@@ -37,12 +38,19 @@ impl AsFd for Socket {
 }
 
 /// The stream that the server reads and writes; [`Client`] looks at the same one.
-pub(crate) struct Stream(Arc<Socket>);
+pub(crate) struct Stream {
+    socket: Arc<Socket>,
+    /// The last write took only a part, so that the next one begins within something.
+    partial: bool,
+    /// What is written in place of the bytes at hand, and how much of it is.
+    instead: Option<(Vec<u8>, usize)>,
+}
 
 impl Stream {
     pub fn new(socket: Socket) -> (TokioIo<Self>, Client) {
         let socket = Arc::new(socket);
-        (TokioIo::new(Self(socket.clone())), Client(Some(socket)))
+        let stream = Self { socket: socket.clone(), partial: false, instead: None };
+        (TokioIo::new(stream), Client(Some(socket)))
     }
 }
 
@@ -53,8 +61,8 @@ impl AsyncRead for Stream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            ready!(both!(&*self.0, s => s.poll_read_ready(cx)))?;
-            match both!(&*self.0, s => s.try_read(buffer.initialize_unfilled())) {
+            ready!(both!(&*self.socket, s => s.poll_read_ready(cx)))?;
+            match both!(&*self.socket, s => s.try_read(buffer.initialize_unfilled())) {
                 Ok(n) => {
                     buffer.advance(n);
                     return Poll::Ready(Ok(()));
@@ -67,35 +75,65 @@ impl AsyncRead for Stream {
 }
 
 impl Stream {
-    fn poll_write_with(
+    fn poll_write_plain(
         &self,
         cx: &mut Context<'_>,
-        write: impl Fn(&Socket) -> io::Result<usize>,
+        slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         loop {
-            ready!(both!(&*self.0, s => s.poll_write_ready(cx)))?;
-            match write(&self.0) {
+            ready!(both!(&*self.socket, s => s.poll_write_ready(cx)))?;
+            match both!(&*self.socket, s => s.try_write_vectored(slices)) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 done => return Poll::Ready(done),
             }
         }
     }
+
+    /// Writes `slices`, or what stands in their place; then they count as written.
+    fn poll_write_slices(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let size: usize = slices.iter().map(|s| s.len()).sum();
+        if let [only] = slices
+            && !self.partial
+            && self.instead.is_none()
+        {
+            self.instead = refusal::in_place_of(only).map(|bytes| (bytes, 0));
+        }
+        if let Some((bytes, mut written)) = self.instead.take() {
+            while written < bytes.len() {
+                match self.poll_write_plain(cx, &[IoSlice::new(&bytes[written..])]) {
+                    Poll::Ready(n) => written += n?,
+                    Poll::Pending => {
+                        self.instead = Some((bytes, written));
+                        return Poll::Pending;
+                    }
+                }
+            }
+            return Poll::Ready(Ok(size));
+        }
+        let written = ready!(self.poll_write_plain(cx, slices))?;
+        self.partial = written < size;
+        Poll::Ready(Ok(written))
+    }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(cx, |socket| both!(socket, s => s.try_write(bytes)))
+        self.poll_write_slices(cx, &[IoSlice::new(bytes)])
     }
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(cx, |socket| both!(socket, s => s.try_write_vectored(slices)))
+        self.poll_write_slices(cx, slices)
     }
     fn is_write_vectored(&self) -> bool {
         true
@@ -105,7 +143,7 @@ impl AsyncWrite for Stream {
     }
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         use rustix::net::{Shutdown, shutdown};
-        Poll::Ready(shutdown(&*self.0, Shutdown::Write).map_err(Into::into))
+        Poll::Ready(shutdown(&*self.socket, Shutdown::Write).map_err(Into::into))
     }
 }
 

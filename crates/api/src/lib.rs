@@ -15,6 +15,7 @@ mod meta;
 mod openapi;
 mod path;
 mod query;
+mod refusal;
 mod reply;
 mod routes;
 mod server;

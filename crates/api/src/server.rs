@@ -7,7 +7,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -167,7 +166,7 @@ async fn converse(
         request.extensions_mut().insert(door);
         request.extensions_mut().insert::<Client>(client.clone());
         let mut router = router.clone();
-        async move { Ok::<_, Infallible>(router.call(request.map(Body::new)).await?) }
+        async move { router.call(request.map(Body::new)).await }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -179,6 +179,7 @@ async fn what_is_not_http_is_refused_in_the_one_shape() {
         format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: {}\r\n\r\n", "a".repeat(200_000));
     let many = "B: b\r\n".repeat(200);
     let many = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{many}\r\n");
+    let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(65_600));
     let smuggled = "POST /sandboxes/one HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\
                     Content-Length: 5\r\n\r\nabcde";
     for (request, status) in [
@@ -186,11 +187,21 @@ async fn what_is_not_http_is_refused_in_the_one_shape() {
         ("GET /a b HTTP/1.1\r\n\r\n", "400"),
         ("GET /\u{1} HTTP/1.1\r\n\r\n", "400"),
         (smuggled, "400"),
-        (&huge, "431"),
-        (&many, "431"),
+        (&huge, "413"),
+        (&many, "413"),
+        (&long, "413"),
     ] {
         let answer = server.exchange(request.as_bytes()).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        for header in
+            ["x-request-id: ", "content-type: application/json", "cache-control: no-store"]
+        {
+            assert!(head.contains(header), "{head}");
+        }
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{answer}");
+        let body: types::ErrorBody = serde_json::from_str(body).unwrap();
+        assert_eq!(body.http_status.to_string(), status);
     }
     // Both framings at once, and a request within a body, are one request or none.
     let within = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
