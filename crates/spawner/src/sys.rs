@@ -306,14 +306,24 @@ struct SignalAction {
     mask: u64,
 }
 
-/// Gives every signal its default disposition and blocks none.
-pub(crate) fn reset_signals() -> io::Result<()> {
-    let default = SignalAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
-    for signal in 1..=64 {
-        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
-            call!(libc::SYS_rt_sigaction, signal, &raw const default, 0, 8)?;
-        }
+fn dispose(signal: i32, handler: usize) -> io::Result<()> {
+    let action = SignalAction { handler, flags: 0, restorer: 0, mask: 0 };
+    call!(libc::SYS_rt_sigaction, signal, &raw const action, 0, 8)?;
+    Ok(())
+}
+
+/// Gives every signal its default disposition, but for SIGPIPE, which is ignored: once, in the
+/// helper, as what it forks inherits that.
+pub(crate) fn plain_signals() -> io::Result<()> {
+    for signal in (1..=64).filter(|n| *n != libc::SIGKILL && *n != libc::SIGSTOP) {
+        dispose(signal, libc::SIG_DFL)?;
     }
+    dispose(libc::SIGPIPE, libc::SIG_IGN)
+}
+
+/// What is left to do for a program: SIGPIPE as by default, and nothing blocked.
+pub(crate) fn reset_signals() -> io::Result<()> {
+    dispose(libc::SIGPIPE, libc::SIG_DFL)?;
     set_signal_mask(0)
 }
 

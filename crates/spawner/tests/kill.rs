@@ -42,6 +42,34 @@ fn a_kill_takes_the_whole_tree() {
 }
 
 #[test]
+fn without_version_2_a_kill_reaches_the_tree_as_well() {
+    let helper = helper();
+    let mut wanted = request();
+    wanted.cgroups.v2 = None;
+    if wanted.cgroups.v1.is_empty() {
+        eprintln!("no version 1 hierarchies here: not run");
+        return;
+    }
+    let mut instance = create(&helper, Dirs::new(busybox), &wanted);
+    let script = "(setsid sh -c 'sleep 7012 & sleep 7013' &) ; sleep 7014";
+    let _pipes = instance.start(&command("tree", &["sh", "-c", script]));
+    instance.started("tree").expect("started");
+    let mut round = 0;
+    wait_until("three sleep", || {
+        round += 1;
+        count(&mut instance, &format!("ps{round}"), "sleep 701") >= 3
+    });
+    instance.send(&ToSupervisor::Kill { id: "tree".to_owned() });
+    assert_eq!(instance.exited("tree").wait_status, 9);
+    wait_until("none sleeps", || {
+        round += 1;
+        count(&mut instance, &format!("ps{round}"), "sleep 701") == 0
+    });
+    instance.stop();
+    instance.leaves_nothing();
+}
+
+#[test]
 fn time_is_limited() {
     let helper = helper();
     let mut instance = Instance::new(&helper);

@@ -34,6 +34,7 @@ fn prepare() -> io::Result<(OwnedFd, OwnedFd)> {
     rustix::process::setsid()?;
     // Instances whose supervisor was killed become the helper's to reap.
     sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1)?;
+    sys::plain_signals()?;
     sys::set_signal_mask(1 << (libc::SIGCHLD - 1))?;
     Ok((channel::sealed_memfd(INIT)?, sys::child_signal_fd()?))
 }

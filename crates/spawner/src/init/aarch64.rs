@@ -33,6 +33,7 @@ global_asm!(
 /// One system call. Every pointer among the arguments must be right for the call.
 pub unsafe fn syscall(nr: usize, args: [usize; 5]) -> isize {
     let result: isize;
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: the convention of the kernel; the caller answers for the arguments.
     unsafe {
         asm!("svc #0", in("x8") nr, inlateout("x0") args[0] as isize => result,
@@ -46,6 +47,7 @@ pub unsafe fn syscall(nr: usize, args: [usize; 5]) -> isize {
 /// has executed a program or ended. Answers its pid or a negative error number.
 pub unsafe fn vfork_on(top: usize, child: extern "C" fn(usize) -> !, arg: usize) -> isize {
     let result: isize;
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: CLONE_VM | CLONE_VFORK | SIGCHLD; the child leaves this code at once for a
     // function that does not return.
     unsafe {

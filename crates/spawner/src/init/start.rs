@@ -15,6 +15,7 @@ static FAILED: AtomicU32 = AtomicU32::new(0);
 
 #[repr(C, align(16))]
 struct Stack(UnsafeCell<[u8; 16384]>);
+// JUSTIFICATION: stand-alone code, without a library that could do it safely.
 // SAFETY: only the one child runs on it, while its parent is suspended.
 unsafe impl Sync for Stack {}
 static STACK: Stack = Stack(UnsafeCell::new([0; 16384]));
@@ -30,13 +31,12 @@ struct Plan {
 ///
 /// # Safety
 /// Both arrays end with a null, and `argv` has at least three entries.
-pub unsafe fn main(
-    argv: *const *const u8,
-    envp: *const *const u8,
-) -> Result<isize, (u8, i32)> {
+pub unsafe fn main(argv: *const *const u8, envp: *const *const u8) -> Result<isize, (u8, i32)> {
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: promised by the caller.
     let plan = unsafe { Plan { cwd: *argv.add(1), argv: argv.add(2), envp } };
     let top = STACK.0.get() as usize + 16384;
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: the stack is the child's alone, and `plan` lives until the parent goes on, which
     // is after the child's exec or end.
     let pid = unsafe { vfork_on(top, child, &raw const plan as usize) };
@@ -46,6 +46,7 @@ pub unsafe fn main(
     match FAILED.load(Ordering::SeqCst) {
         0 => Ok(pid),
         failed => {
+            // JUSTIFICATION: stand-alone code, without a library that could do it safely.
             // SAFETY: reaps the child that failed; no pointer is passed.
             unsafe { syscall(nr::WAIT4, [pid as usize, 0, 0, 0, 0]) };
             Err(((failed >> 16) as u8, (failed & 0xffff) as i32))
@@ -54,16 +55,20 @@ pub unsafe fn main(
 }
 
 extern "C" fn child(plan: usize) -> ! {
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: `main` passes the address of its plan and is suspended.
     let plan = unsafe { &*(plan as *const Plan) };
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: no pointers.
     unsafe { syscall(nr::SETSID, [0; 5]) };
     crate::set_mask(0);
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: `cwd` is a text of the kernel's argument area.
     let moved = unsafe { syscall(nr::CHDIR, [plan.cwd as usize, 0, 0, 0, 0]) };
     if moved < 0 {
         fail(b'C', -moved as i32);
     }
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: `argv[0]` is there and is a text.
     let errno = unsafe { exec(plan) };
     fail(b'X', errno)
@@ -76,15 +81,18 @@ fn fail(stage: u8, errno: i32) -> ! {
 
 /// Tries the program itself where its name has a slash, else in each directory of `PATH`.
 unsafe fn exec(plan: &Plan) -> i32 {
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: as in the caller.
     let name = unsafe { text(*plan.argv) };
     if name.contains(&b'/') {
+        // JUSTIFICATION: stand-alone code, without a library that could do it safely.
         // SAFETY: `name` is followed by its NUL.
         return unsafe { execve(name.as_ptr(), plan) };
     }
     if name.is_empty() {
         return ENOENT;
     }
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: `envp` ends with a null.
     let path = unsafe { path_of(plan.envp) };
     let mut worst = ENOENT;
@@ -99,6 +107,7 @@ unsafe fn exec(plan: &Plan) -> i32 {
         for (to, from) in full.iter_mut().zip(bytes) {
             *to = *from;
         }
+        // JUSTIFICATION: stand-alone code, without a library that could do it safely.
         // SAFETY: `full` ends with a NUL, as it is longer than its text.
         match unsafe { execve(full.as_ptr(), plan) } {
             ENOENT | ENOTDIR => {}
@@ -110,6 +119,7 @@ unsafe fn exec(plan: &Plan) -> i32 {
 }
 
 unsafe fn execve(path: *const u8, plan: &Plan) -> i32 {
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: a text and two arrays that end with a null.
     let r = unsafe {
         syscall(nr::EXECVE, [path as usize, plan.argv as usize, plan.envp as usize, 0, 0])
@@ -119,6 +129,7 @@ unsafe fn execve(path: *const u8, plan: &Plan) -> i32 {
 
 unsafe fn path_of(envp: *const *const u8) -> &'static [u8] {
     let mut at = envp;
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: the array ends with a null, and its entries are texts.
     unsafe {
         while !(*at).is_null() {
@@ -133,6 +144,7 @@ unsafe fn path_of(envp: *const *const u8) -> &'static [u8] {
 
 unsafe fn text(start: *const u8) -> &'static [u8] {
     let mut len = 0;
+    // JUSTIFICATION: stand-alone code, without a library that could do it safely.
     // SAFETY: the text ends with a NUL, and stays for the life of the process.
     unsafe {
         while *start.add(len) != 0 {

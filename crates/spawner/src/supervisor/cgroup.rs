@@ -67,22 +67,46 @@ impl Groups {
         Ok(())
     }
 
+    /// Moves the calling process into a command's groups.
+    pub(super) fn join_command(&self, id: &str) -> io::Result<()> {
+        self.join()?;
+        match (&self.paths.v2, self.command_dir(id)) {
+            (None, Some(dir)) => put(&format!("{dir}/tasks"), "0"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where a command's own group is: in version 2, or without it in one of version 1, best
+    /// the freezer's.
+    fn command_dir(&self, id: &str) -> Option<String> {
+        let v1 = || self.paths.v1.iter().find(|dir| dir.contains("/freezer/"));
+        let parent = self.paths.v2.as_ref().or_else(v1).or(self.paths.v1.first());
+        parent.map(|parent| format!("{parent}/x{id}"))
+    }
+
     /// Makes the group of a command; `None` where there is no version 2.
     pub(super) fn command(&self, id: &str) -> io::Result<Option<OwnedFd>> {
-        self.paths.v2.as_ref().map(|dir| sub(dir, &format!("x{id}"))).transpose()
+        if let Some(v2) = &self.paths.v2 {
+            return sub(v2, &format!("x{id}")).map(Some);
+        }
+        match self.command_dir(id) {
+            Some(dir) => fs::create_dir(dir).map(|()| None),
+            None => Ok(None),
+        }
     }
 
     /// Kills all of a command's group; false where it has none.
     pub(super) fn kill_command(&self, id: &str) -> bool {
-        let Some(v2) = &self.paths.v2 else { return false };
-        let dir = format!("{v2}/x{id}");
-        Path::new(&dir).exists() && kill_tree(&dir)
+        let Some(dir) = self.command_dir(id).filter(|dir| Path::new(dir).exists()) else {
+            return false;
+        };
+        if self.paths.v2.is_some() { kill_tree(&dir) } else { kill_v1(&dir) }
     }
 
     /// Removes a command's group; false while something lives in it.
     pub(super) fn remove_command(&self, id: &str) -> bool {
-        let Some(v2) = &self.paths.v2 else { return true };
-        match fs::remove_dir(format!("{v2}/x{id}")) {
+        let Some(dir) = self.command_dir(id) else { return true };
+        match fs::remove_dir(dir) {
             Ok(()) => true,
             Err(e) => e.kind() == ErrorKind::NotFound,
         }
@@ -159,15 +183,24 @@ pub(crate) fn kill_groups(paths: &CgroupPaths) -> bool {
     {
         return kill_tree(v2);
     }
+    paths.v1.first().is_some_and(|dir| kill_v1(dir))
+}
+
+/// Kills all in a version 1 group, frozen meanwhile where it is the freezer's; tries until none
+/// is left or two seconds have passed.
+fn kill_v1(dir: &str) -> bool {
     let limit = Instant::now() + Duration::from_secs(2);
-    let Some(dir) = paths.v1.first() else { return false };
-    while Instant::now() < limit {
-        if kill_pids(Path::new(dir)) == 0 {
-            return true;
+    let state = format!("{dir}/freezer.state");
+    loop {
+        // Elsewhere there is no such file, and the rounds alone must do.
+        let _ = put(&state, "FROZEN");
+        let left = kill_pids(Path::new(dir));
+        let _ = put(&state, "THAWED");
+        if left == 0 || Instant::now() > limit {
+            return left == 0;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    false
 }
 
 /// Kills a version 2 subtree: by `cgroup.kill`, or frozen, killed and thawed.

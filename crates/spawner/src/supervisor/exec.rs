@@ -92,7 +92,7 @@ fn step<T, E: Into<io::Error>>(what: &str, result: Result<T, E>) -> Result<T, Re
 
 fn become_command(plan: Plan) -> Result<Never, Refusal> {
     let request = plan.request;
-    step("join the cgroups", plan.groups.join())?;
+    step("join the cgroups", plan.groups.join_command(&request.id))?;
     // Without ids of its own the instance's user namespace was entered on the way here.
     let user = if plan.users { flags::NEWUSER } else { 0 };
     let all =

@@ -207,7 +207,7 @@ fn raise_limits() {
 /// Gives what is executed the limits that the daemon was started with.
 fn restore_limits() -> io::Result<()> {
     match LIMITS.get() {
-        Some(limit) => Ok(rustix::process::setrlimit(Resource::Nofile, limit.clone())?),
+        Some(limit) => Ok(rustix::process::setrlimit(Resource::Nofile, *limit)?),
         None => Ok(()),
     }
 }
