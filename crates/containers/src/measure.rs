@@ -79,3 +79,6 @@ fn level(fd: OwnedFd, bytes: &mut u64) -> io::Result<Level> {
 fn blocks(stat: &rustix::fs::Stat) -> u64 {
     u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
 }
+
+#[cfg(test)]
+mod tests;

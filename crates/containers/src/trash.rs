@@ -120,3 +120,6 @@ fn remove(trash: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     }
     Err(Errno::NOTEMPTY)
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

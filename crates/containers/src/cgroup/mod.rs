@@ -5,10 +5,8 @@
 //! groups from the plan made here; the daemon only makes their parents.
 
 mod mounts;
-mod remains;
 
 pub(crate) use mounts::Mounts;
-pub(crate) use remains::{children, kill, kill_and_remove};
 
 use spawner::protocol::{CgroupFile, CgroupPaths, Cgroups};
 use std::io;
@@ -202,6 +200,12 @@ fn enabled(dir: &Path) -> Vec<String> {
 fn controllers(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The groups right below one.
+pub(crate) fn children(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()).collect()
 }
 
 /// What a running instance uses, of its groups.

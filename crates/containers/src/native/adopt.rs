@@ -34,9 +34,14 @@ pub(super) async fn adopt(core: &Arc<Core>, object: ObjectId) -> Option<Arc<Nati
         if let Some(found) = connect(core, object, &run).await {
             return Some(found);
         }
-        // Its supervisor is gone, or has not come so far as to listen.
+        // Its supervisor is gone, or has not come so far as to listen, or is giving up a start
+        // whose daemon died: then it removes its files first.
         let file = read_json::<InstanceFile>(&run, "instance");
-        if file.is_some() || waited >= HALF_MADE_MAX || read_json::<Meta>(&run, "meta").is_none() {
+        let hope = match &file {
+            Some(file) => supervised(core, file),
+            None => read_json::<Meta>(&run, "meta").is_some(),
+        };
+        if !hope || waited >= HALF_MADE_MAX {
             break;
         }
         let step = Duration::from_millis(20);
@@ -50,6 +55,14 @@ pub(super) async fn adopt(core: &Arc<Core>, object: ObjectId) -> Option<Arc<Nati
     let core = core.clone();
     let _ = tokio::task::spawn_blocking(move || start::remove(&core, &name)).await;
     None
+}
+
+/// Whether the process that was the supervisor's may still be it. A pid that is somebody
+/// else's by now costs a short wait, no more.
+fn supervised(core: &Core, file: &InstanceFile) -> bool {
+    file.boot_id == core.boot_id
+        && spawner::pidfd_open(file.supervisor_pid)
+            .is_ok_and(|pidfd| spawner::alive(pidfd.as_fd()))
 }
 
 /// An instance whose supervisor lives.
@@ -161,7 +174,7 @@ async fn ended(
 /// No supervisor and no exit file: init's word, where it had one. Blocks.
 fn judge(found: &NativeInstance) -> Ending {
     let status_before = remains::status(&found.run);
-    if let Err(error) = remains::end(&found.file) {
+    if let Err(error) = spawner::kill_remains(&found.file) {
         tracing::warn!(object = %found.object, %error, "remains of an instance");
     }
     let status_after = remains::status(&found.run);

@@ -132,7 +132,7 @@ pub(super) fn lost_supervisor(instance: &NativeInstance) -> (Ending, CommandOutc
         let _ = spawner::signal(supervisor.as_fd(), 9);
     }
     let status_before = remains::status(&instance.run);
-    if let Err(error) = remains::end(&instance.file) {
+    if let Err(error) = spawner::kill_remains(&instance.file) {
         tracing::warn!(object = %instance.object, %error, "remains of an instance");
     }
     let lost = Lost {

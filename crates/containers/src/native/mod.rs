@@ -217,7 +217,7 @@ fn sweep_cgroups(core: &Core) {
                 continue;
             }
             let paths = core.tree.paths(&object.to_string());
-            if let Err(error) = crate::cgroup::kill_and_remove(&paths) {
+            if let Err(error) = remains::end_groups(&paths) {
                 tracing::warn!(%object, %error, "a cgroup stays");
             }
         }

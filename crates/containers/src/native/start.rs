@@ -7,7 +7,7 @@ use super::instance::{NativeInstance, Parts};
 use super::link::Link;
 use crate::ids::{Pool, Range};
 use crate::layout::{Meta, write_json};
-use crate::{Error, InstanceSpec, cgroup, dirs, fail};
+use crate::{Error, InstanceSpec, dirs, fail};
 use spawner::CreateFds;
 use spawner::protocol::{CreateRequest, FromSupervisor, InstanceFile, VERSION};
 use std::io;
@@ -218,10 +218,10 @@ pub(super) fn remove(core: &Core, name: &str) {
     let file =
         run.as_ref().ok().and_then(|run| crate::layout::read_json::<InstanceFile>(run, "instance"));
     let ended = match &file {
-        Some(file) if file.boot_id == core.boot_id => super::remains::end(file),
+        Some(file) if file.boot_id == core.boot_id => spawner::kill_remains(file),
         _ => Ok(()),
     };
-    let ended = ended.and_then(|()| cgroup::kill_and_remove(&core.tree.paths(name)));
+    let ended = ended.and_then(|()| super::remains::end_groups(&core.tree.paths(name)));
     if let Err(error) = ended {
         tracing::warn!(object = name, %error, "remains of an instance");
     }

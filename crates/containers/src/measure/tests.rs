@@ -1,0 +1,40 @@
+use super::*;
+use crate::trash::tests::{chain, quick_dir};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+
+fn measured(path: &std::path::Path) -> u64 {
+    allocated(File::open(path).unwrap().as_fd()).unwrap()
+}
+
+#[test]
+fn files_are_counted_once_and_links_are_not_followed() {
+    let place = quick_dir();
+    let empty = measured(place.path());
+    let mib = 1 << 20;
+    fs::write(place.path().join("a"), vec![1; mib]).unwrap();
+    fs::hard_link(place.path().join("a"), place.path().join("b")).unwrap();
+    symlink("/usr", place.path().join("usr")).unwrap();
+    let sparse = File::create(place.path().join("sparse")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    let grown = measured(place.path()) - empty;
+    assert!((1 << 20..(1 << 20) + 65536).contains(&grown), "{grown}");
+}
+
+#[test]
+fn what_lies_at_the_bottom_of_a_deep_tree_is_seen() {
+    let place = quick_dir();
+    let bottom = chain(place.path(), 3000);
+    let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
+    let mode = rustix::fs::Mode::from_raw_mode(0o644);
+    let file = rustix::fs::openat(&bottom, "file", flags, mode).unwrap();
+    File::from(file).write_all(&vec![1; 1 << 20]).unwrap();
+    for n in 0..5 {
+        fs::create_dir_all(place.path().join(format!("side{n}/x/y"))).unwrap();
+    }
+    fs::write(place.path().join("side0/x/y/f"), vec![1; 1 << 20]).unwrap();
+    let bytes = measured(place.path());
+    assert!(bytes >= 2 << 20, "{bytes}");
+    crate::trash::empty(File::open(place.path()).unwrap().as_fd()).unwrap();
+}
