@@ -221,6 +221,8 @@ impl Supervisor {
         let group = self.groups.command(&request.id).map_err(step("make the cgroup"))?;
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
             .map_err(|e| step("make a pipe")(e.into()))?;
+        // A process that is frozen between its report and its end must not hold us up.
+        rustix::io::ioctl_fionbio(&read, true).map_err(|e| step("set up a pipe")(e.into()))?;
         match self.fork_inside(group.as_ref().map(AsFd::as_fd)) {
             Ok(Fork::Child) => {
                 drop(read);
