@@ -1,0 +1,116 @@
+//! Rows, and what they must show.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The middle of some times, ms.
+pub fn median(times: &[Duration]) -> f64 {
+    let mut ms: Vec<f64> = times.iter().map(|t| t.as_secs_f64() * 1000.0).collect();
+    ms.sort_by(f64::total_cmp);
+    match ms.len() {
+        0 => f64::NAN,
+        n => f64::midpoint(ms[(n - 1) / 2], ms[n / 2]),
+    }
+}
+
+struct Row {
+    what: String,
+    found: String,
+    target: String,
+    holds: Option<bool>,
+}
+
+/// A table that grows.
+pub struct Report {
+    rounds: usize,
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// An empty one. `rounds` is how often most things were done.
+    pub fn new(rounds: usize) -> Self {
+        Self { rounds, rows: Vec::new() }
+    }
+
+    /// A row without a target.
+    pub fn tell(&mut self, what: &str, found: String) {
+        self.push(what, found, String::new(), None);
+    }
+
+    /// A time of ours that may be at most `most` times another one, ms both.
+    pub fn ratio(&mut self, what: &str, ours: f64, (whose, theirs): (&str, f64), most: f64) {
+        let ratio = ours / theirs;
+        let found = format!("{ours:.2} ms; {whose} {theirs:.2} ms; {ratio:.3} ×");
+        self.push(what, found, format!("≤ {most} × {whose}"), Some(ratio <= most));
+    }
+
+    /// A number that may be at most `most`.
+    pub fn at_most(&mut self, what: &str, found: f64, unit: &str, most: f64) {
+        let target = format!("≤ {most} {unit}");
+        self.push(what, format!("{found:.2} {unit}"), target, Some(found <= most));
+    }
+
+    /// Any other row.
+    pub fn push(&mut self, what: &str, found: String, target: String, holds: Option<bool>) {
+        let row = Row { what: what.to_owned(), found, target, holds };
+        println!("{:8}{what}: {} {}", word(row.holds), row.found, row.target);
+        self.rows.push(row);
+    }
+
+    /// How many targets were met.
+    pub fn verdict(&self) -> String {
+        let judged: Vec<bool> = self.rows.iter().filter_map(|row| row.holds).collect();
+        let held = judged.iter().filter(|held| **held).count();
+        format!("{held} of {} targets met", judged.len())
+    }
+
+    /// The whole document.
+    pub fn markdown(&self) -> String {
+        let mut text = String::from("# Benchmarks\n\n");
+        let _ = writeln!(
+            text,
+            "Written by `cargo xtask bench engine`: everything in one run on one machine, so the \
+             ratios count and the\nmilliseconds are its own. Medians of {} unless a row says \
+             otherwise. \"Quiet\" rows have a pause of\n100 ms before each operation, as a \
+             server sees it that is not busy; \"back to back\" rows have none.\n",
+            self.rounds
+        );
+        let _ = writeln!(text, "Machine: {}.\n", machine());
+        let _ = writeln!(
+            text,
+            "- **runc**: the same namespaces (user among them), capabilities, filter, limits and \
+             masks, from a\n  configuration of ours, its root directory owned by the instance's \
+             ids beforehand and used without overlay.\n  Stop is `runc delete --force`, which \
+             kills and deletes.\n- **bubblewrap**: `bwrap --unshare-all`, without limits or \
+             filter.\n- **floor**: the bare system calls (`crates/spawner/examples/floor.rs`): \
+             six namespaces, overlay, one\n  control group; no user namespace, limits, \
+             capabilities or filter.\n"
+        );
+        text += "| what | found | target | |\n|---|---|---|---|\n";
+        for row in &self.rows {
+            let (what, found, target) = (&row.what, &row.found, &row.target);
+            let _ = writeln!(text, "| {what} | {found} | {target} | {} |", word(row.holds));
+        }
+        let _ = writeln!(text, "\n{}.", self.verdict());
+        text
+    }
+}
+
+fn word(holds: Option<bool>) -> &'static str {
+    match holds {
+        Some(true) => "PASS",
+        Some(false) => "MISS",
+        None => "",
+    }
+}
+
+fn machine() -> String {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let v1 = read("/proc/self/mountinfo").contains(" - cgroup cgroup ");
+    let groups = if v1 { "version 1 with an empty version 2" } else { "version 2" };
+    let load = read("/proc/loadavg");
+    let load = load.split(' ').next().unwrap_or("?").to_owned();
+    format!("Linux {}, {cores} cores, control groups {groups}, load {load} at the end", kernel.trim())
+}
