@@ -76,8 +76,19 @@ struct Exit {
 }
 
 impl Running {
-    /// Starts the command in an acquired instance.
+    /// Starts the command in an acquired instance. A caller that goes away meanwhile leaves a
+    /// started command that is dropped, and so killed, stored and forgotten.
     pub async fn start(
+        world: Arc<World>,
+        name: SandboxName,
+        acquired: Acquired,
+        request: ExecRequest,
+    ) -> Result<Self> {
+        let start = tokio::spawn(Self::start_whole(world, name, acquired, request));
+        start.await.unwrap_or_else(|e| Err(errors::internal("starting the command", e)))
+    }
+
+    async fn start_whole(
         world: Arc<World>,
         name: SandboxName,
         acquired: Acquired,
