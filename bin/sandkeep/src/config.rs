@@ -31,6 +31,9 @@ const KEYS: [&str; 15] = [
     "log-format",
 ];
 
+/// Where the pool of user ids may begin. Below are the machine's own users, root above all.
+const ID_BASES: std::ops::RangeInclusive<u32> = 65_536..=4_294_000_000;
+
 /// Which back end makes instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -118,6 +121,12 @@ impl Config {
             .merge(Serialized::from(flags, Profile::Default));
         let config: Self = figment.extract().map_err(|e| explain(&e, file))?;
         config.time().validate().map_err(|e| Failure::new(format!("the configuration: {e}")))?;
+        if let Some(base) = config.id_base.filter(|base| !ID_BASES.contains(base)) {
+            let (first, last) = (ID_BASES.start(), ID_BASES.end());
+            let text = format!("the id base {base} is not between {first} and {last}");
+            let hint = "lower ids are those of the machine's own users";
+            return Err(Failure::new(text).hint(hint).into());
+        }
         Ok(config)
     }
 

@@ -51,7 +51,7 @@ fn run(Cli { global, verb }: Cli) -> anyhow::Result<u8> {
             Verb::Rm(args) => args.run(&global).await,
             Verb::Touch(args) => args.run(&global).await,
             Verb::Logs(args) => args.run(&global).await,
-            Verb::Image(args) => args.run(&global),
+            Verb::Image(args) => args.run(&global).await,
             Verb::Doctor(args) => args.run(&global).await,
             Verb::Version(args) => args.run(&global),
         }

@@ -108,3 +108,11 @@ fn a_file_that_is_named_must_be_there() {
     let error = Config::load(&json!({}), &BTreeMap::new(), none).unwrap_err();
     assert!(error.to_string().contains("/nonexistent/sandkeep.toml"), "{error}");
 }
+
+#[test]
+fn instances_never_get_the_ids_of_the_machine() {
+    for base in [0, 1000, 65_535, u32::MAX] {
+        let error = load(json!({ "id-base": base }), &[], None).unwrap_err();
+        assert!(error.contains(&base.to_string()), "{error}");
+    }
+}

@@ -36,6 +36,12 @@ pub fn checks(data: &Path) -> Vec<Check> {
     let found = format!("{} on {kind}", data.display());
     let directory = match containers::check_data_dir(&there) {
         Err(error) => Check::missing(name, found, error.to_string()),
+        // procfs and its like have no blocks at all.
+        Ok(()) if stat.f_blocks == 0 => Check::missing(
+            name,
+            format!("{found}, which keeps no files"),
+            "name another with --data",
+        ),
         Ok(()) if !writable(&there) => Check::missing(
             name,
             format!("{found}, not writable for this user"),
@@ -60,7 +66,7 @@ pub fn checks(data: &Path) -> Vec<Check> {
 }
 
 /// The directory, or the nearest one above it that exists.
-fn nearest(data: &Path) -> PathBuf {
+pub fn nearest(data: &Path) -> PathBuf {
     data.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/")).to_owned()
 }
 

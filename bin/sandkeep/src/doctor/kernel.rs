@@ -1,6 +1,7 @@
 //! The kernel: its version and what it allows.
 
 use super::Check;
+use std::path::Path;
 
 /// The oldest kernel that is supported.
 const OLDEST: (u32, u32) = (6, 1);
@@ -23,53 +24,56 @@ fn judge(release: &str) -> Check {
     }
 }
 
-fn number(path: &str) -> Option<i64> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+/// Who runs this: an ordinary user's instances have less.
+pub fn user() -> Check {
+    if rustix::process::geteuid().is_root() {
+        return Check::ok("user", "root");
+    }
+    Check::note(
+        "user",
+        "an ordinary user",
+        "run `sandkeep serve` as root for limits, other users inside and many user ids",
+    )
 }
 
-/// Whether user namespaces can be made.
-pub fn namespaces() -> Check {
-    let name = "user namespaces";
-    if number("/proc/sys/user/max_user_namespaces") == Some(0) {
-        return Check::missing(
-            name,
-            "none are allowed",
-            "set user.max_user_namespaces to 10000 or more with sysctl",
-        );
-    }
-    let ordinary = !rustix::process::geteuid().is_root();
-    for (file, off, key) in [
-        ("/proc/sys/kernel/unprivileged_userns_clone", 0, "kernel.unprivileged_userns_clone=1"),
-        (
-            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-            1,
-            "kernel.apparmor_restrict_unprivileged_userns=0",
-        ),
-    ] {
-        if ordinary && number(file) == Some(off) {
-            let cure = format!("set {key} with sysctl, or run sandkeep as root");
-            return Check::missing(name, "ordinary users may not make them", cure);
-        }
-    }
-    if ordinary {
-        return Check::note(
-            name,
-            "allowed; this is an ordinary user",
-            "run `sandkeep serve` as root for limits, other users inside and many user ids",
-        );
-    }
-    Check::ok(name, "allowed")
+/// What no instance can do without; the others have something that takes their place, or switch
+/// a limit off.
+const NEEDED: [&str; 4] =
+    ["clone3 and pidfd", "user namespaces", "overlay in a user namespace", "seccomp"];
+
+/// What the part that makes instances finds out by trying, in `dir`.
+pub fn trials(dir: &Path) -> Vec<Check> {
+    spawner::probe(dir).into_iter().map(of_trial).collect()
 }
 
-/// What the part that makes instances found out by trying.
-pub fn engine() -> Vec<Check> {
-    Vec::new()
+fn of_trial(trial: spawner::Probe) -> Check {
+    let spawner::Probe { name, ok, why, cure } = trial;
+    match (ok, NEEDED.contains(&name)) {
+        (true, _) => Check::ok(name, why),
+        (false, true) => Check::missing(name, why, cure),
+        (false, false) => Check::note(name, why, cure),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::doctor::Status;
+
+    #[test]
+    fn only_what_is_needed_is_missing() {
+        let trial = |name, ok| {
+            let why = "why".to_owned();
+            of_trial(spawner::Probe { name, ok, why, cure: "cure" }).status
+        };
+        assert_eq!(trial("seccomp", false), Status::Missing);
+        assert_eq!(trial("pidfs", false), Status::Note);
+        assert_eq!(trial("seccomp", true), Status::Ok);
+        let tried = trials(&std::env::temp_dir());
+        for name in NEEDED {
+            assert!(tried.iter().any(|check| check.name == name), "{name} is not tried");
+        }
+    }
 
     #[test]
     fn old_kernels_are_missing_and_named() {

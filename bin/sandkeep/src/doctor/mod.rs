@@ -1,6 +1,5 @@
 //! What the machine lacks, and the cure.
 
-mod cgroups;
 mod disk;
 mod kernel;
 mod programs;
@@ -61,9 +60,8 @@ impl Check {
 pub async fn examine(data: &Path, server: anyhow::Result<client::Client>) -> Vec<Check> {
     let programs = programs::checks();
     let server = programs::server(server);
-    let mut checks = vec![kernel::version(), kernel::namespaces()];
-    checks.extend(kernel::engine());
-    checks.extend(cgroups::checks());
+    let mut checks = vec![kernel::version(), kernel::user()];
+    checks.extend(kernel::trials(&disk::nearest(data)));
     checks.extend(disk::checks(data));
     let (programs, server) = tokio::join!(programs, server);
     checks.extend(programs);

@@ -1,9 +1,8 @@
 //! Which back end makes instances, and what it cannot do here.
 
 use crate::config::{Config, EngineKind};
-use crate::fail::Failure;
 use anyhow::Context as _;
-use containers::{Capabilities, Engine, NativeEngine, NativeOptions};
+use containers::{Capabilities, Engine, NativeEngine, NativeOptions, OciEngine, OciOptions};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,9 +18,15 @@ pub fn open(config: &Config, data: &Path) -> anyhow::Result<Arc<dyn Engine>> {
             let engine = NativeEngine::open(options).context("cannot open the engine")?;
             Ok(engine)
         }
-        EngineKind::Oci => Err(Failure::new("this build has no engine \"oci\"")
-            .hint("leave --engine out, or use --engine native")
-            .into()),
+        EngineKind::Oci => {
+            let mut options = OciOptions::new(data);
+            options.runtime = config.runtime.clone().into();
+            if let Some(base) = config.id_base {
+                options.id_base_start = base;
+            }
+            let engine = OciEngine::open(options).context("cannot open the engine")?;
+            Ok(engine)
+        }
     }
 }
 

@@ -36,7 +36,7 @@ fn tell(checks: &[Check]) -> anyhow::Result<()> {
     let mut text = String::new();
     for check in checks {
         let (word, found) = (check.status.word(), output::plain(&check.found));
-        text += &format!("{word:8}{:17}{found}\n", check.name);
+        text += &format!("{word:8}{:29}{found}\n", check.name);
         if let Some(cure) = &check.cure {
             text += &format!("{:8}cure: {}\n", "", output::plain(cure));
         }

@@ -40,7 +40,7 @@ enum Verb {
 
 impl Args {
     /// Does it.
-    pub fn run(self, global: &Global) -> anyhow::Result<u8> {
+    pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
         let data = connect::data_dir(global.data.as_deref())?;
         match self.verb {
             Verb::Import { name, path } => {
@@ -61,8 +61,7 @@ impl Args {
                     let missing = || containers::Error::ImageNotFound(name.clone());
                     Ok(images.ok_or_else(missing)?.remove(name)?)
                 };
-                let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-                Ok(runtime.block_on(super::each(&names, remove)))
+                Ok(super::each(&names, remove).await)
             }
         }
     }
