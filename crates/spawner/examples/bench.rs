@@ -21,7 +21,7 @@ fn main() {
             std::process::exit(1)
         }
     };
-    println!("ms, median (90th of 100)      create            exec              stop");
+    println!("ms: 10th, 50th, 90th of 100    create                exec                stop");
     for (name, gap) in [("back to back", 0), ("after 100 ms each", 100)] {
         let mut times = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..rounds {
@@ -31,7 +31,8 @@ fn main() {
         for times in &mut times {
             times.sort();
             let ms = |at: usize| times[at].as_secs_f64() * 1e3;
-            print!("{:8.2} ({:6.2}) ", ms(times.len() / 2), ms(times.len() * 9 / 10));
+            let at = [times.len() / 10, times.len() / 2, times.len() * 9 / 10].map(ms);
+            print!("  {:5.2} {:5.2} {:6.2}", at[0], at[1], at[2]);
         }
         println!();
     }
