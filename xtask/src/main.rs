@@ -47,8 +47,18 @@ enum Task {
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().task {
+fn main() -> std::process::ExitCode {
+    match run(Cli::parse().task) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: error: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<()> {
+    match task {
         Task::Setup(wanted) => setup::run(wanted),
         Task::Try { binary } => demo::run(binary),
         Task::Test(args) => test::run(args),

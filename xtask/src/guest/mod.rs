@@ -41,7 +41,7 @@ pub fn run(binary: Option<PathBuf>) -> anyhow::Result<()> {
 /// The guest's whole world: our binary, busybox, mke2fs, their libraries and some modules.
 fn pack(binary: &Path, kernel: &kernel::Kernel, dir: &Path) -> anyhow::Result<Vec<u8>> {
     let mut archive = Archive::default();
-    for name in ["bin", "proc", "sys", "dev", "tmp", "data", "modules", "image", "image/bin"] {
+    for name in ["bin", "own", "proc", "sys", "dev", "tmp", "data", "modules", "image", "image/bin"] {
         archive.directory(name);
     }
     // Debug information is most of it, and the guest has little memory.
@@ -56,7 +56,7 @@ fn pack(binary: &Path, kernel: &kernel::Kernel, dir: &Path) -> anyhow::Result<Ve
         archive.symlink(&format!("image/bin/{applet}"), "busybox");
     }
     let mke2fs = find("mke2fs")?;
-    archive.file("bin/mke2fs", &std::fs::read(&mke2fs)?);
+    archive.file("own/mke2fs", &std::fs::read(&mke2fs)?);
     for library in libraries(&[binary, &mke2fs])? {
         let name = library.strip_prefix("/").unwrap_or(&library).to_string_lossy().into_owned();
         archive.parents(&name);
