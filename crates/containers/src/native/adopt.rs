@@ -61,8 +61,7 @@ pub(super) async fn adopt(core: &Arc<Core>, object: ObjectId) -> Option<Arc<Nati
 /// else's by now costs a short wait, no more.
 fn supervised(core: &Core, file: &InstanceFile) -> bool {
     file.boot_id == core.boot_id
-        && spawner::pidfd_open(file.supervisor_pid)
-            .is_ok_and(|pidfd| spawner::alive(pidfd.as_fd()))
+        && spawner::pidfd_open(file.supervisor_pid).is_ok_and(|pidfd| spawner::alive(pidfd.as_fd()))
 }
 
 /// An instance whose supervisor lives.

@@ -70,12 +70,8 @@ pub fn process(argv: &[String], env: &[String], cwd: &str, user: (u32, u32)) -> 
 pub fn config(spec: &OciSpec<'_>) -> Value {
     let tmpfs_bytes = spec.limits.memory_mib.saturating_mul(1 << 20) / 2;
     let size = format!("size={tmpfs_bytes}");
-    let mount = |to: &str, kind: &str, options: &[&str]| {
-        json!({"destination": to, "type": kind, "source": kind, "options": options})
-    };
-    let bind = |to: &str, from: &Path, options: &[&str]| {
-        json!({"destination": to, "type": "bind", "source": from, "options": options})
-    };
+    let mount = |to: &str, kind: &str, options: &[&str]| json!({"destination": to, "type": kind, "source": kind, "options": options});
+    let bind = |to: &str, from: &Path, options: &[&str]| json!({"destination": to, "type": "bind", "source": from, "options": options});
     let mut mounts = vec![
         mount("/proc", "proc", &["nosuid", "nodev", "noexec"]),
         mount("/sys", "sysfs", &["nosuid", "nodev", "noexec", "ro"]),

@@ -189,7 +189,8 @@ async fn start(shared: &Arc<Shared>, spec: &InstanceSpec) -> Result<Arc<OciInsta
     }
     let (made_shared, made_spec) = (shared.clone(), spec.clone());
     let made = tokio::task::spawn_blocking(move || bundle(&made_shared, &made_spec)).await;
-    let (range, env, log) = made.map_err(|e| Error::Failed(format!("the copy broke off: {e}")))??;
+    let (range, env, log) =
+        made.map_err(|e| Error::Failed(format!("the copy broke off: {e}")))??;
     let dir = shared.layout.path.join("run").join(&name);
     let errors = dir.join("runtime.log");
     let mut call = tokio::process::Command::new(&shared.runtime.program);
@@ -246,8 +247,8 @@ fn bundle(shared: &Shared, spec: &InstanceSpec) -> Result<Bundle, Error> {
     let layout = &shared.layout;
     let name = spec.object.to_string();
     layout.trash.throw(&layout.run, &name).map_err(fail::step("clear the run directory"))?;
-    let run = dirs::ensure(&layout.run, &name, 0o711)
-        .map_err(fail::step("make the run directory"))?;
+    let run =
+        dirs::ensure(&layout.run, &name, 0o711).map_err(fail::step("make the run directory"))?;
     let none = || Error::Failed("no range of ids is free".to_owned());
     let range = shared.pool.take().ok_or_else(none)?;
     let image = shared.images.open_for(&spec.image, |dir_name| {

@@ -196,10 +196,9 @@ impl Instance for OciInstance {
 
     async fn commands(&self) -> Vec<CommandInfo> {
         let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = commands.values().map(|(info, end)| CommandInfo {
-            end: end.borrow().clone(),
-            ..info.clone()
-        });
+        let told = commands
+            .values()
+            .map(|(info, end)| CommandInfo { end: end.borrow().clone(), ..info.clone() });
         told.collect()
     }
 

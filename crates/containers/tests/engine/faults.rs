@@ -1,8 +1,8 @@
 //! Kills of every part: nothing is invented, nothing is left over.
 
-mod common;
+use crate::common;
 
-use common::{Bed, ended, finish, object, sh, until};
+use crate::common::{Bed, ended, finish, object, sh, until};
 use containers::{
     Adopted, CommandOutcome, Ending, Engine, Instance, InstanceSpec, Main, NativeEngine,
 };
@@ -302,10 +302,14 @@ fn random_kills_of_the_daemon_leave_nothing_behind() {
             for n in 1..=3 {
                 let script = format!("sleep 0.0{n}; exit {n}");
                 let entrypoint = ["/bin/sh", "-c", &script];
-                writeln!(daemon.to, "{}", serde_json::json!({
-                    "op": "start", "object": object(round * 10 + n), "image": "box",
-                    "entrypoint": entrypoint, "inactivity_ms": 300_000,
-                }))
+                writeln!(
+                    daemon.to,
+                    "{}",
+                    serde_json::json!({
+                        "op": "start", "object": object(round * 10 + n), "image": "box",
+                        "entrypoint": entrypoint, "inactivity_ms": 300_000,
+                    })
+                )
                 .unwrap();
             }
             tokio::time::sleep(Duration::from_micros(round * 1500)).await;

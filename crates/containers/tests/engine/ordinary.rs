@@ -1,8 +1,8 @@
 //! Without root: what works, and what is refused by name.
 
-mod common;
+use crate::common;
 
-use common::helper;
+use crate::common::helper;
 use std::process::Command;
 
 /// Runs this test's child part as `nobody`, with a data directory of its own.
@@ -28,7 +28,7 @@ fn an_ordinary_user_has_instances_of_his_own() {
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"])
         .arg(&me)
-        .args(["--exact", "as_nobody", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "ordinary::as_nobody", "--nocapture", "--test-threads=1"])
         .env("SANDKEEP_AS_NOBODY", &bin)
         .env("TMPDIR", path.join("tmp"))
         .current_dir("/")
@@ -48,7 +48,7 @@ fn as_nobody() {
 }
 
 fn part() {
-    use common::{Bed, command, ended, run, sh};
+    use crate::common::{Bed, command, ended, run, sh};
     use containers::{Ending, Engine, Error, ExecError, InstanceSpec, Main};
     use types::Limits;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -57,16 +57,15 @@ fn part() {
         let capabilities = bed.engine.capabilities();
         assert!(!capabilities.users && capabilities.adopt);
         let instance = bed.start(1).await;
-        let told = sh(&instance, "id -u; echo x > /root/f; echo y > /workspace/g; cat /root/f").await;
+        let told =
+            sh(&instance, "id -u; echo x > /root/f; echo y > /workspace/g; cat /root/f").await;
         assert_eq!((told.text().as_str(), told.code()), ("0\nx\n", 0), "{told:?}");
         let mut other = command(&["id"]);
         other.user = Some("1000".into());
         assert!(matches!(run(&instance, other).await, Err(ExecError::Unsupported(_))));
-        let status = sh(&instance, "grep -E '^(NoNewPrivs|Seccomp:|CapEff)' /proc/self/status").await;
-        assert_eq!(
-            status.text(),
-            "CapEff:\t00000000a80425fb\nNoNewPrivs:\t1\nSeccomp:\t2\n"
-        );
+        let status =
+            sh(&instance, "grep -E '^(NoNewPrivs|Seccomp:|CapEff)' /proc/self/status").await;
+        assert_eq!(status.text(), "CapEff:\t00000000a80425fb\nNoNewPrivs:\t1\nSeccomp:\t2\n");
         if !capabilities.memory_limit {
             let limits = Limits { memory_mib: 64, vcpu: 1.0, pids: 512, disk_mb: 2000 };
             let refused = bed.engine.start(InstanceSpec { limits, ..bed.spec(2) }).await;

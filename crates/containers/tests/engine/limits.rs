@@ -1,11 +1,9 @@
 //! What an instance may use: memory, processes, processor, disk.
 
-mod common;
+use crate::common;
 
-use common::{Bed, ended, finish, sh, until};
-use containers::{
-    CommandOutcome, Ending, Engine, InstanceSpec, Main, NativeEngine, NativeOptions,
-};
+use crate::common::{Bed, ended, finish, sh, until};
+use containers::{CommandOutcome, Ending, Engine, InstanceSpec, Main, NativeEngine, NativeOptions};
 use types::Limits;
 
 const SMALL: Limits = Limits { memory_mib: 64, vcpu: 0.5, pids: 24, disk_mb: 20 };
@@ -151,7 +149,7 @@ fn below_the_floor_all_writers_wait() {
         assert!(mount(&["-t", "tmpfs", "-o", "size=64m", "tmpfs", target]).unwrap().success());
         {
             let engine = NativeEngine::open(NativeOptions {
-                disk_floor_bytes: Some(24 << 20),
+                disk_floor_bytes: Some(36 << 20),
                 ..common::options(&small.path().join("data"))
             })
             .unwrap();
@@ -175,13 +173,19 @@ fn below_the_floor_all_writers_wait() {
             let refused = instance.exec(common::command(&["true"])).await;
             assert!(refused.is_err());
             // Room again: it goes on.
-            std::fs::OpenOptions::new().write(true).open(dir.join("big")).unwrap().set_len(0)
+            std::fs::OpenOptions::new()
+                .write(true)
+                .open(dir.join("big"))
+                .unwrap()
+                .set_len(0)
                 .unwrap();
             let told = common::hear(running).await;
             assert_eq!(told.text(), "whole\n");
             finish(&instance).await;
-            until("all is gone", || containers::leaks(&small.path().join("data")).unwrap().is_empty())
-                .await;
+            until("all is gone", || {
+                containers::leaks(&small.path().join("data")).unwrap().is_empty()
+            })
+            .await;
             drop(engine);
             common::remove_parents(&small.path().join("data"));
         }

@@ -1,6 +1,6 @@
 //! Images: what an archive may do, and what not.
 
-mod common;
+use crate::common;
 
 use containers::{ImageError, Images};
 use std::fs;
@@ -131,10 +131,7 @@ fn a_plain_archive_keeps_all() {
     assert!(matches!(place.import("first", &archive), Err(ImageError::Exists(_))));
     place.images.remove("first").unwrap();
     assert!(!place.images.exists("first"));
-    assert!(matches!(
-        place.images.remove("first"),
-        Err(containers::Error::ImageNotFound(_))
-    ));
+    assert!(matches!(place.images.remove("first"), Err(containers::Error::ImageNotFound(_))));
 }
 
 #[test]

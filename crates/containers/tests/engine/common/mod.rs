@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "not every test uses all")]
 
 use containers::{
-    Command, CommandEnd, CommandEvent, CommandOutcome, Engine, Ending, ExecError, Instance,
+    Command, CommandEnd, CommandEvent, CommandOutcome, Ending, Engine, ExecError, Instance,
     InstanceSpec, Main, NativeEngine, NativeOptions, RunningCommand,
 };
 use std::collections::BTreeMap;
