@@ -152,6 +152,7 @@ pub fn request() -> CreateRequest {
 /// Directories of one instance.
 pub struct Dirs {
     pub root: TempDir,
+    image: PathBuf,
 }
 
 impl Dirs {
@@ -160,12 +161,20 @@ impl Dirs {
         for dir in ["run", "log", "workspace", "image"] {
             fs::create_dir(root.path().join(dir)).expect("make a directory");
         }
-        fill(&root.path().join("image"));
-        Self { root }
+        let image = root.path().join("image");
+        fill(&image);
+        Self { root, image }
+    }
+
+    /// With an image that others use as well.
+    pub fn of(image: &Path) -> Self {
+        let mut made = Self::new(|_| ());
+        image.clone_into(&mut made.image);
+        made
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
+        if name == "image" { self.image.clone() } else { self.root.path().join(name) }
     }
 }
 
