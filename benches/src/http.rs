@@ -94,7 +94,8 @@ async fn memory(server: &Server, client: &Client, report: &mut Report) -> anyhow
     let files = groups.flat_map(|dir| {
         ["memory.usage_in_bytes", "memory.current"].map(|file| Path::new(dir).join(file))
     });
-    let group: f64 = files.filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
+    let group: f64 = files
+        .filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
         .map(|bytes: f64| bytes / 1_048_576.0)
         .sum();
     let parts = format!(

@@ -112,5 +112,8 @@ fn machine() -> String {
     let groups = if v1 { "version 1 with an empty version 2" } else { "version 2" };
     let load = read("/proc/loadavg");
     let load = load.split(' ').next().unwrap_or("?").to_owned();
-    format!("Linux {}, {cores} cores, control groups {groups}, load {load} at the end", kernel.trim())
+    format!(
+        "Linux {}, {cores} cores, control groups {groups}, load {load} at the end",
+        kernel.trim()
+    )
 }

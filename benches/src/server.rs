@@ -58,8 +58,7 @@ impl Server {
     /// Processor time so far, in clock ticks.
     pub fn ticks(&self) -> anyhow::Result<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let fields: Vec<&str> =
-            stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
         ensure!(fields.len() > 13, "stat says {stat:?}");
         Ok(fields[11].parse::<u64>()? + fields[12].parse::<u64>()?)
     }

@@ -41,7 +41,8 @@ pub fn run(binary: Option<PathBuf>) -> anyhow::Result<()> {
 /// The guest's whole world: our binary, busybox, mke2fs, their libraries and some modules.
 fn pack(binary: &Path, kernel: &kernel::Kernel, dir: &Path) -> anyhow::Result<Vec<u8>> {
     let mut archive = Archive::default();
-    for name in ["bin", "own", "proc", "sys", "dev", "tmp", "data", "modules", "image", "image/bin"] {
+    for name in ["bin", "own", "proc", "sys", "dev", "tmp", "data", "modules", "image", "image/bin"]
+    {
         archive.directory(name);
     }
     // Debug information is most of it, and the guest has little memory.

@@ -19,9 +19,10 @@ fn unsafe_lives_in_one_crate_and_says_why() {
         let lines: Vec<&str> = text.lines().collect();
         for (i, line) in lines.iter().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            let begins =
-                ["unsafe {", "unsafe impl", "unsafe extern"].iter().any(|u| code.contains(u));
-            if !begins && !code.contains("unsafe fn") {
+            let function = code.contains(" fn ");
+            let block = code.contains("unsafe {") || code.contains("unsafe impl");
+            let begins = block || (code.contains("unsafe extern") && !function);
+            if !begins && !code.contains("unsafe fn") && !code.contains("unsafe extern") {
                 continue;
             }
             let place = format!("{}:{}", path.display(), i + 1);
@@ -45,14 +46,10 @@ fn files_are_short() {
 
 #[test]
 fn nothing_is_left_for_later() {
-    // Put together here, so that this file does not name them.
-    let marks =
-        ["FIX", "X"].map(|half| format!("{half}{}", if half == "FIX" { "ME" } else { "XX" }));
-    for (path, text) in files(RUST, "rs") {
-        for mark in &marks {
+    for (path, text) in files(RUST, "rs").iter().filter(|(path, _)| !is_here(path)) {
+        for mark in ["FIXME", "XXX", "todo!(", "unimplemented!("] {
             assert!(!text.contains(mark), "{} says {mark}", path.display());
         }
-        assert!(is_here(&path) || !text.contains("todo!("), "{}", path.display());
     }
 }
 
