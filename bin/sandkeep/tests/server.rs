@@ -233,6 +233,41 @@ fn instances_live_on_and_are_taken_up() {
 }
 
 #[test]
+fn commands_live_on_over_a_restart() {
+    let data = data();
+    let stays = ["--stop-on-exit=false", "--check-interval=1s", "--inactivity-timeout=30s"];
+    let mut server = Server::start(data.path(), &stays);
+    server.ok(&["start", "a"]);
+    let waits = "until [ -e /workspace/go ]; do sleep 0.05; done; exit 9";
+    let mut clients: Vec<_> = [&["exec"][..], &["--json", "exec"]]
+        .into_iter()
+        .map(|verb| {
+            let mut command = sandkeep();
+            command.arg("--data").arg(data.path()).args(verb).args(["a", "--", "sh", "-c", waits]);
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+        })
+        .collect();
+    until("both run", || {
+        let all = server.json(&["executions", "a"]);
+        let running = all.as_array()?.iter().filter(|e| e["status"] == "running").count();
+        (running == 2).then_some(())
+    });
+    assert_eq!(server.end(), Some(0));
+    for client in clients.drain(..) {
+        let (code, _, stderr) = told(&client.wait_with_output().expect("it ends"));
+        assert_eq!(code, 125);
+        assert!(stderr.starts_with("error: the end of the command is not known"), "{stderr}");
+    }
+    let server = Server::start(data.path(), &[]);
+    server.ok(&["exec", "a", "--", "touch", "/workspace/go"]);
+    until("both ends are known", || {
+        let all = server.json(&["executions", "a"]);
+        let nines = all.as_array()?.iter().filter(|e| e["exitCode"] == 9).count();
+        (nines == 2).then_some(())
+    });
+}
+
+#[test]
 fn images_come_and_go() {
     let data = data();
     let tree = tempfile::tempdir().expect("a directory");

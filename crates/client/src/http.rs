@@ -120,6 +120,25 @@ impl Client {
         Err(refusal(status, &body))
     }
 
+    /// Sends what runs a command. Errors: as [`Client::send`], but [`Error::Unknown`] where the
+    /// connection broke after it stood: the command may have run.
+    pub(crate) async fn send_command(&self, request: RequestBuilder) -> Result<Response> {
+        let response = request.send().await.map_err(|e| self.unknown(&e))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let body = response.bytes().await.map_err(|e| self.unknown(&e))?;
+        Err(refusal(status, &body))
+    }
+
+    pub(crate) fn unknown(&self, error: &reqwest::Error) -> Error {
+        match self.failure(error) {
+            Error::Protocol(why) => Error::Unknown(why),
+            other => other,
+        }
+    }
+
     pub(crate) async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T> {
         let request = request.timeout(ANSWER).header(ACCEPT, "application/json");
         let response = self.send(request).await?;
@@ -132,8 +151,7 @@ impl Client {
 
     pub(crate) async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T> {
         let body = response.bytes().await.map_err(|e| self.failure(&e))?;
-        serde_json::from_slice(&body)
-            .map_err(|e| Error::Protocol(format!("the server's answer is not understood: {e}")))
+        parse(&body)
     }
 
     pub(crate) fn failure(&self, error: &reqwest::Error) -> Error {
@@ -146,6 +164,11 @@ impl Client {
         }
         Error::Protocol(format!("the connection to {} broke: {why}", self.address))
     }
+}
+
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body)
+        .map_err(|e| Error::Protocol(format!("the server's answer is not understood: {e}")))
 }
 
 /// An answer that is not 2xx. Codes that this release does not know stay readable.

@@ -1,6 +1,6 @@
 //! One method for each route.
 
-use crate::http::{ANSWER, body, invalid_id, sandbox_path};
+use crate::http::{ANSWER, body, invalid_id, parse, sandbox_path};
 use crate::stream::ExecStream;
 use crate::{Client, Result};
 use reqwest::Method;
@@ -72,19 +72,21 @@ impl Client {
     }
 
     /// `POST /v1/sandboxes/{id}/exec`: runs a command to its end; no limit in time but the
-    /// request's own. Dropping the future kills the command.
+    /// request's own. Dropping the future kills the command. [`crate::Error::Unknown`] where the
+    /// connection broke: it may have run.
     pub async fn exec(&self, id: &str, exec: &ExecRequest) -> Result<ExecResult> {
         let request = self.request(Method::POST, &sandbox_path(id, "/exec")?);
-        let response = self.send(body(request, exec).header(ACCEPT, "application/json")).await?;
-        self.read(response).await
+        let request = body(request, exec).header(ACCEPT, "application/json");
+        let answer = self.send_command(request).await?.bytes().await;
+        parse(&answer.map_err(|e| self.unknown(&e))?)
     }
 
-    /// The same, event by event. Dropping the stream kills the command. An error here means
-    /// that nothing ran.
+    /// The same, event by event. Dropping the stream kills the command. An error here other than
+    /// [`crate::Error::Unknown`] means that nothing ran.
     pub async fn exec_stream(&self, id: &str, exec: &ExecRequest) -> Result<ExecStream> {
         let request = self.request(Method::POST, &sandbox_path(id, "/exec")?);
         let request = body(request, exec).header(ACCEPT, "application/x-ndjson");
-        Ok(ExecStream::new(self.send(request).await?))
+        Ok(ExecStream::new(self.send_command(request).await?))
     }
 
     /// `POST …/start`: starts an instance where none runs.

@@ -85,6 +85,18 @@ async fn a_stream_without_an_end_is_unknown() {
 }
 
 #[tokio::test]
+async fn a_connection_that_breaks_leaves_the_command_unknown() {
+    let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{".to_vec();
+    for answer in [vec![], vec![cut]] {
+        let client = Client::new(&answers(answer).await, None, None).unwrap();
+        let error = client.exec("a", &ExecRequest::new(["x"])).await.unwrap_err();
+        assert!(matches!(error, Error::Unknown(_)), "{error:?}");
+    }
+    let error = run(&answers(vec![]).await).await.unwrap_err();
+    assert!(matches!(error, Error::Unknown(_)), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_missing_event_is_seen() {
     let url = answers(vec![head(), chunk([START, EXIT].concat().as_bytes())]).await;
     let error = run(&url).await.unwrap_err();
