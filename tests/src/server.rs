@@ -30,6 +30,9 @@ pub struct Builder {
     args: Vec<String>,
     env: Vec<(String, String)>,
     data: Option<PathBuf>,
+    keeps: bool,
+    user: Option<u32>,
+    program: Option<PathBuf>,
 }
 
 impl Builder {
@@ -54,11 +57,40 @@ impl Builder {
         self
     }
 
+    /// Leaves `--stop-on-exit` out: a planned end of the server keeps its instances.
+    #[must_use]
+    pub fn keeps_instances(mut self) -> Self {
+        self.keeps = true;
+        self
+    }
+
+    /// Runs it as this user and group, with a program and a data directory that this user can
+    /// reach.
+    #[must_use]
+    pub fn user(mut self, id: u32, program: &Path, data: &Path) -> Self {
+        self.user = Some(id);
+        self.program = Some(program.to_owned());
+        self.data(data)
+    }
+
+    /// The program with its user, without arguments.
+    fn command(&self) -> Command {
+        use std::os::unix::process::CommandExt as _;
+        let mut command = Command::new(self.program.clone().unwrap_or_else(binary));
+        if let Some(id) = self.user {
+            // Also leaves all other groups.
+            command.uid(id).gid(id);
+        }
+        command
+    }
+
     /// Starts it and waits until it listens.
     pub async fn start(self) -> Server {
         let own = match self.data {
             Some(_) => None,
-            None => Some(tempfile::Builder::new().prefix("sandkeep-").tempdir().expect("a directory")),
+            None => {
+                Some(tempfile::Builder::new().prefix("sandkeep-").tempdir().expect("a directory"))
+            }
         };
         let data = self.data.clone().or_else(|| own.as_ref().map(|d| d.path().to_owned()));
         let data = data.expect("one of the two");
@@ -119,9 +151,16 @@ impl Server {
     /// Starts it again on the same data directory; it must not run.
     pub async fn restart(&mut self) {
         assert!(self.child.is_none(), "it runs");
-        let mut command = Command::new(binary());
+        let keeps = self.builder.keeps;
+        self.launch(keeps);
+    }
+
+    fn launch(&mut self, keeps: bool) {
+        let mut command = self.builder.command();
         command
-            .args(["serve", "--listen", "127.0.0.1:0", "--stop-on-exit", "--data"])
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args((!keeps).then_some("--stop-on-exit"))
+            .arg("--data")
             .arg(&self.data)
             .args(&self.builder.args)
             .envs(self.builder.env.iter().cloned())
@@ -262,7 +301,9 @@ impl Server {
 
     /// `sandkeep doctor --leaks` of its data directory: status and what it said.
     pub fn leaks(&self) -> (bool, String) {
-        let output = Command::new(binary())
+        let output = self
+            .builder
+            .command()
             .args(["doctor", "--leaks", "--data"])
             .arg(&self.data)
             .output()
@@ -278,27 +319,31 @@ impl Drop for Server {
             // A stopped server would not hear the other signal.
             self.signal(rustix::process::Signal::CONT);
             self.terminate();
-        } else if self.data.join("run").read_dir().is_ok_and(|mut d| d.next().is_some()) {
-            // It was killed: a last one takes up what it left, and ends it.
-            let handle = tokio::runtime::Handle::try_current();
-            if handle.is_ok() && !std::thread::panicking() {
-                let mut last = Command::new(binary());
-                last.args(["serve", "--listen", "127.0.0.1:0", "--stop-on-exit", "--data"])
-                    .arg(&self.data)
-                    .args(&self.builder.args)
-                    .stdout(Stdio::null())
-                    .stderr(Stdio::piped());
-                if let Ok(mut child) = last.spawn() {
-                    let stderr = lines(child.stderr.take().expect("piped"));
-                    while let Ok(line) = stderr.recv_timeout(Duration::from_secs(20)) {
-                        if line.contains("listening on") {
-                            break;
-                        }
-                    }
-                    self.child = Some(child);
-                    self.terminate();
+            if !self.builder.keeps {
+                return;
+            }
+        }
+        let left = self.data.join("run").read_dir().is_ok_and(|mut d| d.next().is_some());
+        if !left {
+            return;
+        }
+        // A last one takes up what the killed one left, and ends it.
+        let mut last = self.builder.command();
+        last.args(["serve", "--listen", "127.0.0.1:0", "--stop-on-exit", "--data"])
+            .arg(&self.data)
+            .args(&self.builder.args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        if let Ok(mut child) = last.spawn() {
+            let stderr = lines(child.stderr.take().expect("piped"));
+            while let Ok(line) = stderr.recv_timeout(Duration::from_secs(20)) {
+                if line.contains("listening on") {
+                    break;
                 }
             }
+            self.child = Some(child);
+            self.terminate();
         }
     }
 }
