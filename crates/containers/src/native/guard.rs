@@ -66,7 +66,7 @@ impl Guard {
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
         let total = stat.f_blocks.saturating_mul(stat.f_frsize);
         let used = total.saturating_sub(stat.f_bfree.saturating_mul(stat.f_frsize));
-        self.keep_floor(free, total).await;
+        self.keep_floor(free, total);
         let running = self.core.running();
         self.seen.retain(|object, _| running.iter().any(|i| i.object == *object));
         let grew = used >= self.used.saturating_add(GROWTH);
@@ -77,7 +77,7 @@ impl Guard {
         }
     }
 
-    async fn keep_floor(&mut self, free: u64, total: u64) {
+    fn keep_floor(&mut self, free: u64, total: u64) {
         let floor = self.floor.unwrap_or(FLOOR.min(total / 20));
         let enough = floor.saturating_add(floor / 10);
         if !self.frozen && free < floor {
@@ -89,10 +89,14 @@ impl Guard {
         }
         for instance in self.core.running() {
             let is = instance.frozen.load(std::sync::atomic::Ordering::SeqCst);
-            if is != self.frozen
-                && let Err(error) = instance.freeze(self.frozen).await
-            {
-                tracing::warn!(object = %instance.object, %error, "not frozen or thawed");
+            if is != self.frozen {
+                // Apart, so that one stuck supervisor does not keep the others writing.
+                let on = self.frozen;
+                tokio::spawn(async move {
+                    if let Err(error) = instance.freeze(on).await {
+                        tracing::warn!(object = %instance.object, %error, "not frozen or thawed");
+                    }
+                });
             }
         }
     }
@@ -128,12 +132,14 @@ impl Guard {
             return;
         }
         tracing::warn!(%object, bytes, limit, "an instance is over its disk and is stopped");
-        if let Err(error) = instance.freeze(true).await {
-            tracing::debug!(%object, %error, "not frozen");
-        }
-        if let Err(error) = instance.stop_disk_full().await {
-            tracing::warn!(%object, %error, "not stopped");
-        }
+        tokio::spawn(async move {
+            if let Err(error) = instance.freeze(true).await {
+                tracing::debug!(%object, %error, "not frozen");
+            }
+            if let Err(error) = instance.stop_disk_full().await {
+                tracing::warn!(%object, %error, "not stopped");
+            }
+        });
     }
 }
 

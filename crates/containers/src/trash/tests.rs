@@ -39,7 +39,7 @@ fn deep_wide_and_odd_trees_go() {
         fs::create_dir(tree.join(std::ffi::OsStr::from_bytes(name))).unwrap();
     }
     fs::create_dir_all(tree.join("locked/in")).unwrap();
-    fs::set_permissions(tree.join("locked"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(tree.join("locked"), fs::Permissions::from_mode(0o000)).unwrap();
     symlink(outside.path(), tree.join("link")).unwrap();
     symlink(outside.path().join("canary"), tree.join("w1/link")).unwrap();
     symlink("/no/such", tree.join("dangling")).unwrap();

@@ -2,6 +2,7 @@
 
 mod common;
 mod faults;
+mod host;
 mod images;
 mod limits;
 mod native;
