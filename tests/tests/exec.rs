@@ -1,5 +1,28 @@
 //! Running commands over real HTTP in real instances (section 4 of the contract).
 
+#[path = "exec/bytes.rs"]
+mod bytes;
+#[path = "exec/cli.rs"]
+mod cli;
+#[path = "exec/env.rs"]
+mod env;
+#[path = "exec/gone.rs"]
+mod gone;
+#[path = "exec/kill.rs"]
+mod kill;
+#[path = "exec/many.rs"]
+mod many;
+#[path = "exec/names.rs"]
+mod names;
+#[path = "exec/refuse.rs"]
+mod refuse;
+#[path = "exec/rig.rs"]
+mod rig;
+#[path = "exec/strangers.rs"]
+mod strangers;
+#[path = "exec/stream.rs"]
+mod stream;
+
 use e2e::Server;
 use serde_json::json;
 
