@@ -158,6 +158,20 @@ fn supervisors(layout: &Layout, found: &mut Vec<Leak>) {
     }
 }
 
+/// Removes the empty cgroups that engines over this data directory made as parents: for those
+/// who delete a data directory. Ones in use stay.
+pub fn remove_cgroup_parents(data_dir: &Path) -> Result<(), Error> {
+    let layout = Layout::open(data_dir)?;
+    for parent in places(&layout.cgroup_name()) {
+        match std::fs::remove_dir(&parent) {
+            Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            other => other.map_err(fail::step("remove a cgroup"))?,
+        }
+    }
+    Ok(())
+}
+
 /// Whether memory, pids and cpu can be limited by this process on this machine: for `doctor`.
 pub fn probe_limits() -> [bool; 3] {
     let name = format!("sandkeep-doctor-{}", std::process::id());

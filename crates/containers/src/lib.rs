@@ -24,6 +24,6 @@ pub use engine::{
 };
 pub use images::{HOST, ImageError, ImageInfo, Images, NAME_MAX, Progress};
 pub use layout::check_data_dir;
-pub use leaks::{Leak, leaks, probe_limits};
+pub use leaks::{Leak, leaks, probe_limits, remove_cgroup_parents};
 pub use native::{ID_BASE_START, NativeEngine, NativeOptions};
 pub use oci::{OciEngine, OciOptions};

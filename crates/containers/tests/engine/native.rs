@@ -419,7 +419,12 @@ fn a_path_of_two_hundred_characters_is_fine() {
             std::fs::read_dir(long.join("run")).unwrap().count() == 0
         })
         .await;
-        common::remove_parents(&long);
+        containers::remove_cgroup_parents(&long).unwrap();
+        let node = std::fs::read_to_string(long.join("node-id")).unwrap();
+        let name = format!("sandkeep-{}", node.trim());
+        let groups = std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten();
+        let left: Vec<_> = groups.map(|e| e.path().join(&name)).filter(|p| p.exists()).collect();
+        assert!(left.is_empty(), "{left:?}");
     });
 }
 
