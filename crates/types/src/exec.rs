@@ -64,11 +64,18 @@ impl<'de> serde::de::Visitor<'de> for StdinVisitor {
     }
 }
 
-/// Whether `text` is base64 as far as its characters go: standard alphabet, padded.
+/// Whether `text` is base64: standard alphabet, padded, no bits beyond the last byte.
 fn is_base64(text: &str) -> bool {
     let body = text.trim_end_matches('=');
+    let pads = text.len() - body.len();
     let alphabet = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';
-    text.len().is_multiple_of(4) && text.len() - body.len() <= 2 && body.bytes().all(alphabet)
+    let last_fits = match (pads, body.bytes().last()) {
+        (0, _) => true,
+        (1, Some(last)) => b"AEIMQUYcgkosw048".contains(&last),
+        (2, Some(last)) => b"AQgw".contains(&last),
+        _ => false,
+    };
+    text.len().is_multiple_of(4) && last_fits && body.bytes().all(alphabet)
 }
 
 /// A hundred years: sums with a clock stay far from overflow.

@@ -180,6 +180,34 @@ async fn a_stream_is_whole_however_long_and_needs_little_memory() {
     assert!(grown < 64 << 20, "streaming 30 MB took {} MiB", grown >> 20);
 }
 
+/// Programs that open /dev/stdout and /dev/stderr anew reach the same streams, whoever they run
+/// as; so do main processes.
+#[tokio::test]
+async fn streams_can_be_opened_by_name() {
+    let server = Server::start().await;
+    let script =
+        "cat /dev/stdin > /dev/stdout; echo err > /dev/stderr; echo more >> /proc/self/fd/1";
+    for user in ["root", "nobody", "1000:1001"] {
+        let body = json!({"argv": ["sh", "-c", script], "user": user, "stdin": "in\n"});
+        let result = run(&server, "s", body).await.expect(200);
+        assert_eq!(
+            (&result["stdout"], &result["stderr"]),
+            (&json!("in\nmore\n"), &json!("err\n")),
+            "{user}"
+        );
+    }
+    let script = "echo one > /dev/stdout; echo two > /dev/stderr";
+    let body = json!({"argv": ["sh", "-c", script], "stderr": "combined"});
+    assert_eq!(run(&server, "s", body).await.expect(200)["stdout"], "one\ntwo\n");
+    let main = ["sh", "-c", "echo main > /dev/stdout; echo log > /dev/stderr; exec sleep 1000"];
+    server.put("/v1/sandboxes/m", json!({ "entrypoint": main })).await.expect(201);
+    assert_fine(&server, "m").await;
+    e2e::eventually("the main process is heard", crate::rig::SOON, || async {
+        (server.get("/v1/sandboxes/m/logs").await.text() == "main\nlog\n").then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn combined_keeps_the_order_of_the_writes() {
     let server = Server::start().await;

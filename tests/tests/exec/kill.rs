@@ -1,7 +1,10 @@
 //! How commands end: by themselves, by signals, by time, by a client that went away; and what
 //! ends with them.
 
-use crate::rig::{Events, Raw, SOON, assert_fine, history, nap, run, settled, sh, wait_processes};
+use crate::rig::{
+    Events, Raw, SOON, assert_fine, assert_no_leaks, history, nap, run, settled, sh, signal,
+    wait_processes,
+};
 use e2e::{Server, eventually, processes};
 use serde_json::{Value, json};
 
@@ -44,7 +47,7 @@ async fn codes_and_signals() {
     // A child's signal is not the command's.
     let result = sh(&server, "s", "sh -c 'kill -9 $$'; exit $?").await;
     assert_eq!((&result["exitCode"], &result["signal"]), (&json!(137), &Value::Null));
-    let first = &history(&server, "s").await[1];
+    let first = &settled(&server, "s", 14).await[1];
     assert_eq!((&first["exitCode"], &first["signal"]), (&json!(168), &json!("SIG40")));
 }
 
@@ -84,7 +87,7 @@ async fn a_time_limit_takes_the_whole_tree() {
     assert_eq!((&answer["signal"], &answer["oomKilled"]), (&json!("SIGKILL"), &json!(false)));
     wait_processes(&nap, 0).await;
     assert_fine(&server, "s").await;
-    let row = settled(&server, "s").await.into_iter().nth(1).expect("it is in the history");
+    let row = settled(&server, "s", 3).await.into_iter().nth(1).expect("it is in the history");
     assert_eq!((&row["timedOut"], &row["exitCode"]), (&json!(true), &json!(137)));
     // The same in a stream.
     let body = json!({"argv": ["sh", "-c", tree(&nap)], "timeoutMs": 2000});
@@ -112,12 +115,7 @@ async fn a_stuck_command_holds_up_no_other() {
             assert_fine(&server, "s").await;
         }
         assert_eq!(processes(&nap).len(), 1, "it still runs");
-        let all = processes(&nap);
-        rustix::process::kill_process(
-            rustix::process::Pid::from_raw(all[0].pid).expect("a pid"),
-            rustix::process::Signal::TERM,
-        )
-        .expect("it runs");
+        signal(processes(&nap)[0].pid, rustix::process::Signal::TERM);
     };
     let (answer, ()) = tokio::join!(stuck, others);
     let answer = answer.expect(200);
@@ -173,7 +171,9 @@ async fn background_children_may_write_on() {
 async fn a_client_that_vanishes_takes_its_command_along() {
     let server = Server::start().await;
     assert_fine(&server, "s").await;
-    for (events, read) in [(false, false), (true, false), (true, true)] {
+    for (round, (events, read)) in
+        [(false, false), (true, false), (true, true)].into_iter().enumerate()
+    {
         let nap = nap();
         let mut client = Raw::connect(&server).await;
         client.exec("s", &json!({"argv": ["sh", "-c", tree(&nap)]}), events).await;
@@ -187,14 +187,14 @@ async fn a_client_that_vanishes_takes_its_command_along() {
         }
         drop(client);
         wait_processes(&nap, 0).await;
-        let all = settled(&server, "s").await;
+        let all = settled(&server, "s", 2 * (round + 1)).await;
         assert_eq!(all[0]["status"], "exited", "{:?}", all[0]);
         assert_eq!((&all[0]["exitCode"], &all[0]["signal"]), (&json!(137), &json!("SIGKILL")));
         assert_eq!(all[0]["timedOut"], false);
         assert_fine(&server, "s").await;
     }
     // One that is in the middle of an answer without end, which nobody reads.
-    for events in [true, false] {
+    for (round, events) in [true, false].into_iter().enumerate() {
         let mut client = Raw::connect(&server).await;
         let nap = nap();
         let argv = ["sh", "-c", &format!("sleep {nap} & exec yes {nap}")];
@@ -202,7 +202,7 @@ async fn a_client_that_vanishes_takes_its_command_along() {
         wait_processes(&nap, 2).await;
         drop(client);
         wait_processes(&nap, 0).await;
-        settled(&server, "s").await;
+        settled(&server, "s", 8 + round).await;
     }
     assert_fine(&server, "s").await;
     // A sandbox that nobody uses is not busy: it could be told to stop, and was not.
@@ -225,11 +225,14 @@ async fn a_client_that_vanishes_early_leaves_no_orphan() {
     let listed = server.get("/users/local/sandboxes").await.expect(200);
     for entry in listed.as_array().expect("a list") {
         let id = entry["session"].as_str().expect("a name");
-        settled(&server, id).await;
+        eventually("no command runs", SOON, || async {
+            let all = history(&server, id).await;
+            all.iter().all(|e| e["status"] != "running").then_some(())
+        })
+        .await;
         assert_fine(&server, id).await;
         server.delete(&format!("/v1/sandboxes/{id}")).await.expect(204);
     }
     assert_eq!(server.get("/users/local/sandboxes").await.expect(200), json!([]));
-    let (fine, said) = server.leaks();
-    assert!(fine, "{said}");
+    assert_no_leaks(&server).await;
 }

@@ -1,6 +1,6 @@
 //! Many commands: each has its own end, and nothing is left of any.
 
-use crate::rig::{SOON, assert_fine, history, run, settled, sh};
+use crate::rig::{SOON, assert_fine, assert_no_leaks, run, settled, sh};
 use e2e::{Server, eventually, read_instance};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -25,7 +25,7 @@ async fn heavy_five_hundred_at_once_each_with_its_code() {
     };
     let mut all: FuturesUnordered<_> = (0..500).map(one).collect();
     while all.next().await.is_some() {}
-    let rows = settled(&server, "s").await;
+    let rows = settled(&server, "s", 501).await;
     assert_eq!(rows.len(), 501);
     for row in &rows {
         let script = row["argv"][2].as_str().unwrap_or("exit 0");
@@ -53,7 +53,7 @@ async fn first_commands_at_once_start_one_instance() {
     while all.next().await.is_some() {}
     assert_eq!(sh(&server, "s", "wc -l < seen").await["stdout"], "50\n");
     assert_eq!(server.get("/sandboxes/s").await.expect(200)["starts"], 1);
-    assert!(history(&server, "s").await.iter().all(|e| e["generation"] == 1));
+    assert!(settled(&server, "s", 51).await.iter().all(|e| e["generation"] == 1));
 }
 
 #[tokio::test]
@@ -134,6 +134,5 @@ async fn nothing_is_left_of_two_hundred_commands() {
     })
     .await;
     server.post("/v1/sandboxes/s/stop", Value::Null).await.expect(204);
-    let (fine, said) = server.leaks();
-    assert!(fine, "{said}");
+    assert_no_leaks(&server).await;
 }

@@ -27,6 +27,12 @@ pub async fn wait_processes(text: &str, count: usize) {
     .await;
 }
 
+/// Sends a signal to a process of the machine.
+pub fn signal(pid: i32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+    rustix::process::kill_process(pid, signal).expect("it runs");
+}
+
 /// Runs a command with these options; whatever the answer.
 pub async fn run(server: &Server, id: &str, body: Value) -> Answer {
     server.post(&format!("/v1/sandboxes/{id}/exec"), body).await
@@ -50,13 +56,29 @@ pub async fn history(server: &Server, id: &str) -> Vec<Value> {
     all.as_array().expect("a list").clone()
 }
 
-/// Waits until no command of the sandbox runs; the commands, newest first.
-pub async fn settled(server: &Server, id: &str) -> Vec<Value> {
-    eventually("no command runs", SOON, || async {
+/// Waits until the history has as many commands as this and none of them runs; newest first. (A
+/// command's row comes beside its answer, and so perhaps a little later.)
+pub async fn settled(server: &Server, id: &str, count: usize) -> Vec<Value> {
+    eventually(&format!("{count} commands, all ended"), SOON, || async {
         let all = history(server, id).await;
-        all.iter().all(|e| e["status"] != "running").then_some(all)
+        let ended = all.iter().all(|e| e["status"] != "running");
+        (all.len() == count && ended).then_some(all)
     })
     .await
+}
+
+/// Waits until nothing is left over in the data directory.
+pub async fn assert_no_leaks(server: &Server) {
+    // What is being deleted in this moment is in the trash.
+    let end = std::time::Instant::now() + SOON;
+    loop {
+        let (fine, said) = server.leaks();
+        if fine {
+            return;
+        }
+        assert!(std::time::Instant::now() < end, "{said}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// The bytes of a stream of a result, or of the `data` of an event.

@@ -1,7 +1,10 @@
 //! The NDJSON form: events, numbers, pings, and an end that is never made up.
 
-use crate::rig::{Events, SOON, assert_fine, history, joined, nap, settled, sh, wait_processes};
+use crate::rig::{
+    Events, SOON, assert_fine, history, joined, nap, settled, sh, signal, wait_processes,
+};
 use e2e::{Server, eventually, processes};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// Starts a command that says `up` and sleeps, and waits for that word.
@@ -31,7 +34,7 @@ async fn events_in_order() {
     );
     assert!(exit["durationMs"].as_u64().is_some_and(|ms| ms >= 600), "{exit}");
     // Its id is that of the history.
-    let all = settled(&server, "s").await;
+    let all = settled(&server, "s", 1).await;
     assert_eq!((&all[0]["id"], &all[0]["exitCode"]), (&events[0]["execId"], &json!(7)));
     // The documents' own routes stream too.
     for path in ["/users/local/sandboxes/s", "/sandboxes/s"] {
@@ -58,9 +61,7 @@ async fn quiet_commands_are_heard_of() {
         assert_eq!(events.next().await.expect("an event")["type"], "ping");
     }
     // It was not cut meanwhile, and its true end is told.
-    let found = processes(&nap);
-    let pid = rustix::process::Pid::from_raw(found[0].pid).expect("a pid");
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    signal(processes(&nap)[0].pid, Signal::TERM);
     let end = events.telling().await;
     assert_eq!(
         (&end["type"], &end["exitCode"], &end["signal"]),
@@ -114,10 +115,9 @@ async fn the_death_of_the_main_process_ends_the_stream_with_why() {
     server.put("/v1/sandboxes/s", json!({"entrypoint": ["sleep", &main]})).await.expect(201);
     let events = sleeper(&server, "s", &nap).await;
     let kill = async {
-        let found = processes(&main);
-        assert_eq!(found.len(), 1, "{found:?}");
-        let pid = rustix::process::Pid::from_raw(found[0].pid).expect("a pid");
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
+        // Init has the arguments among its own.
+        let found = processes(&main).into_iter().find(|p| p.command.starts_with("sleep"));
+        signal(found.expect("it runs").pid, Signal::KILL);
     };
     let (rest, ()) = tokio::join!(events.rest(), kill);
     let [end] = &rest[..] else { panic!("{rest:?}") };
@@ -125,7 +125,7 @@ async fn the_death_of_the_main_process_ends_the_stream_with_why() {
     assert_eq!((&end["type"], &error["code"]), (&json!("error"), &json!("INSTANCE_STOPPED")));
     let wanted = json!({"reason": "exited", "cause": "signalled", "exitCode": 137});
     assert_eq!(error["context"], wanted);
-    let all = settled(&server, "s").await;
+    let all = settled(&server, "s", 1).await;
     assert_eq!((&all[0]["status"], &all[0]["exitCode"]), (&json!("unknown"), &Value::Null));
     wait_processes(&nap, 0).await;
 }
@@ -143,8 +143,7 @@ async fn a_stream_that_is_cut_has_no_end() {
     server.restart().await;
     let all = history(&server, "s").await;
     assert_eq!(all[0]["status"], "running");
-    let pid = rustix::process::Pid::from_raw(processes(&nap)[0].pid).expect("a pid");
-    rustix::process::kill_process(pid, rustix::process::Signal::USR1).expect("it runs");
+    signal(processes(&nap)[0].pid, Signal::USR1);
     let end = eventually("its end is known", SOON, || async {
         let row = history(&server, "s").await.remove(0);
         (row["status"] != "running").then_some(row)

@@ -57,9 +57,10 @@ pub(super) struct Commands {
 }
 
 impl Commands {
+    /// All of them, starting ones too: the daemon that sent one may be dead, and the next must
+    /// learn of it here, as `Started` tells too little.
     pub(super) fn states(&self) -> Vec<CommandState> {
-        let started = self.known.values().filter(|command| command.report.is_none());
-        started.map(|command| command.state.clone()).collect()
+        self.known.values().map(|command| command.state.clone()).collect()
     }
 
     pub(super) fn any_alive(&self) -> bool {
@@ -232,7 +233,7 @@ impl Supervisor {
                     init: self.init.as_fd(),
                     stdio,
                     report: write,
-                    users: self.users,
+                    id_base: self.instance.id_base,
                 })
             }
             Ok(Fork::Parent { pid, pidfd }) => Ok((pid, pidfd, File::from(read))),

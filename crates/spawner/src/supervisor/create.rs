@@ -118,6 +118,9 @@ fn start(
         Some(_) => Some(rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("make a pipe")?),
         None => None,
     };
+    if let (Some((_, write)), Some(base)) = (&output, request.id_base) {
+        super::exec::give(&[write.as_fd()], base, base).step("give the pipe away")?;
+    }
     // As an ordinary user we may write the maps of a process that we may look into only.
     let open_up = request.id_base.is_none();
     if open_up {

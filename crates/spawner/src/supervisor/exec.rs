@@ -6,7 +6,7 @@ use crate::caps;
 use crate::protocol::{ExecFailure, ExecRequest};
 use crate::seccomp;
 use crate::sys::{self, flags};
-use rustix::fs::Mode;
+use rustix::fs::{FileType, Gid, Mode, Uid};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,8 +30,8 @@ pub(super) struct Plan<'a> {
     /// stdin, stdout, stderr.
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) report: OwnedFd,
-    /// Whether there are ids other than root.
-    pub(super) users: bool,
+    /// First of the instance's ids; `None`: there is none other than root, who is ourselves.
+    pub(super) id_base: Option<u32>,
 }
 
 /// Never returns: the program, or a report and the end.
@@ -94,16 +94,24 @@ fn become_command(plan: Plan) -> Result<Never, Refusal> {
     let request = plan.request;
     step("join the cgroups", plan.groups.join_command(&request.id))?;
     // Without ids of its own the instance's user namespace was entered on the way here.
-    let user = if plan.users { flags::NEWUSER } else { 0 };
+    let users = plan.id_base.is_some();
+    let user = if users { flags::NEWUSER } else { 0 };
     let all =
         user | flags::NEWNS | flags::NEWNET | flags::NEWIPC | flags::NEWUTS | flags::NEWCGROUP;
+    if let Some(base) = plan.id_base {
+        // Inside, an owner without a name there could not be changed any more.
+        step("give the pipes away", give(&plan.stdio, base, base))?;
+    }
     step("enter the instance's namespaces", sys::enter(plan.init, all))?;
     let ids = match user::find(request.user.as_deref()) {
-        Some(ids) if plan.users || ids == Ids::root() => ids,
+        Some(ids) if users || ids == Ids::root() => ids,
         _ => return Err(refuse(ExecFailure::UserNotFound, "find the user", 0)),
     };
+    if ids.uid != 0 || ids.gid != 0 {
+        step("give the pipes away", give(&plan.stdio, ids.uid, ids.gid))?;
+    }
     step("bound capabilities", caps::bound())?;
-    let groups = plan.users.then_some(&*ids.groups);
+    let groups = users.then_some(&*ids.groups);
     step("set ids", sys::set_ids(ids.uid, ids.gid, groups))?;
     step("setsid", rustix::process::setsid())?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -120,6 +128,17 @@ fn become_command(plan: Plan) -> Result<Never, Refusal> {
     step("reset signals", sys::reset_signals())?;
     step("load the seccomp filter", seccomp::load())?;
     Err(execute(request, &argv, &envp))
+}
+
+/// Gives pipes to whom runs on them: else /dev/stdout and /dev/stderr could not be opened.
+pub(super) fn give(fds: &[BorrowedFd], uid: u32, gid: u32) -> io::Result<()> {
+    for fd in fds {
+        // Nothing but a pipe is made for one command alone.
+        if FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) == FileType::Fifo {
+            rustix::fs::fchown(fd, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        }
+    }
+    Ok(())
 }
 
 fn texts(list: &[String]) -> Result<Vec<CString>, Refusal> {
