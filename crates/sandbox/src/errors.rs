@@ -43,6 +43,14 @@ pub(crate) fn of_engine(error: &containers::Error) -> Error {
     }
 }
 
+/// The same for what is not a start: `what`, say "reading the logs".
+pub(crate) fn of_engine_work(what: &str, error: &containers::Error) -> Error {
+    match error {
+        containers::Error::Entrypoint(_) | containers::Error::Failed(_) => internal(what, error),
+        other => of_engine(other),
+    }
+}
+
 pub(crate) fn of_exec(error: containers::ExecError) -> Error {
     use containers::ExecError as E;
     let message = error.to_string();
@@ -58,6 +66,7 @@ pub(crate) fn of_exec(error: containers::ExecError) -> Error {
         E::ArgumentsTooLarge => Error::new(ErrorCode::ArgumentsTooLarge, message),
         E::Unsupported(_) => Error::new(ErrorCode::NotSupported, message),
         E::InstanceGone => Error::new(ErrorCode::InstanceStopped, message),
+        E::StorageFull => Error::new(ErrorCode::StorageFull, message),
         E::Failed(_) => internal("starting the command", message),
     }
 }

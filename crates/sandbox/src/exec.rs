@@ -46,23 +46,30 @@ impl Drop for Running {
         let hold = self.acquired.hold.take();
         runtime.spawn(async move {
             let end = instance.wait_command(&execution.id).await;
-            store(&world, &object, instance.as_ref(), history::ended(execution, &end)).await;
             drop(hold);
+            store(&world, &object, instance.as_ref(), history::ended(execution, &end)).await;
         });
     }
 }
 
-/// Stores a command's end, then lets the supervisor forget it.
+/// Stores a command's end, then lets the supervisor forget it. What cannot be stored is tried
+/// until it can: a full disk must not cost a code.
 pub(crate) async fn store(
     world: &World,
     object: &ObjectId,
     instance: &dyn Instance,
     execution: Execution,
 ) {
-    match world.store.exec_ended(object, &execution).await {
-        Ok(()) => instance.forget_command(&execution.id).await,
-        // The supervisor keeps it until a later daemon has stored it.
-        Err(error) => tracing::warn!(%error, "a command's end could not be stored"),
+    let mut wait = Duration::from_millis(100);
+    loop {
+        match world.store.exec_ended(object, &execution).await {
+            Ok(()) => return instance.forget_command(&execution.id).await,
+            // The supervisor keeps it until a later daemon has stored it.
+            Err(store::Error::Closed) => return,
+            Err(error) => tracing::warn!(%error, "a command's end could not be stored yet"),
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(Duration::from_secs(10));
     }
 }
 
@@ -144,7 +151,8 @@ impl Running {
 
     /// All of it, to the end.
     pub async fn collect(mut self) -> Result<ExecResult> {
-        let (mut stdout, mut stderr) = (Head::default(), Head::default());
+        let room = self.world.room.clone();
+        let (mut stdout, mut stderr) = (Head::new(room.clone()), Head::new(room));
         while let Some(event) = self.command.events.recv().await {
             match event {
                 CommandEvent::Stdout(bytes) => stdout.push(&bytes, BUFFERED),
@@ -179,7 +187,7 @@ fn result(exit: Exit, stdout: Head, stderr: Head) -> ExecResult {
 }
 
 fn unknown() -> Error {
-    Error::new(ErrorCode::Internal, "the command's end is not known; it may have run")
+    Error::new(ErrorCode::CommandUnknown, "the command's end is not known; it may have run")
 }
 
 /// Sandbox variables below those of the call; the engine adds the image's below both.
@@ -206,10 +214,15 @@ fn command(id: &str, acquired: &Acquired, request: &ExecRequest) -> Result<Comma
     })
 }
 
-/// `INSTANCE_STOPPED` with why, once that is recorded.
+/// How long an instance may live on whose command's end nobody saw.
+const LIVES_ON: Duration = Duration::from_secs(10);
+
+/// `INSTANCE_STOPPED` with why, once that is recorded; `COMMAND_UNKNOWN` where it lives on.
 async fn gone(world: &Arc<World>, name: &SandboxName, acquired: &Acquired) -> Error {
     let generation = acquired.instance.generation();
-    acquired.instance.ended().await;
+    if tokio::time::timeout(LIVES_ON, acquired.instance.ended()).await.is_err() {
+        return unknown();
+    }
     let (reply, verdict) = oneshot::channel();
     world.send(name.object_id(), Message::Verdict { generation, reply });
     match verdict.await {

@@ -98,6 +98,8 @@ pub(crate) struct SandboxObject {
     last_activity: Instant,
     /// When the alarm is set to.
     armed: Option<Instant>,
+    /// A backstop that was changed while the instance came up, ms.
+    backstop: Option<u64>,
     /// Under which name the next start is committed.
     name: Option<SandboxName>,
     /// Why the last start or finish failed.
@@ -124,6 +126,7 @@ impl Object for SandboxObject {
             machine: Machine::new(Phase::Down, None),
             holds: Holds::default(),
             armed: None,
+            backstop: None,
             name: None,
             error: None,
             waiters: Vec::new(),
@@ -233,6 +236,8 @@ impl SandboxObject {
             return Ok(());
         }
         self.machine = Machine::new(Phase::Up { generation }, finish);
+        // After a panic the commands of the copy before still hold.
+        self.holds = self.world.holds().entry(self.id).or_default().clone();
         let instance = self.world.instances().get(&self.id).cloned();
         match instance.filter(|i| i.generation() == generation) {
             Some(instance) => self.monitor(instance),

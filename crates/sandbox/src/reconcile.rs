@@ -47,9 +47,12 @@ pub(crate) async fn run(world: &Arc<World>, objects: &Objects<SandboxObject>) ->
     for row in destroying {
         let (reply, done) = oneshot::channel();
         objects.send(row.object, Message::Destroy { reply });
-        if let Ok(Err(error)) = done.await {
-            tracing::error!(object = %row.object, %error, "a destroy could not be finished yet");
-        }
+        // Its place in the mailbox is before every request; the start need not wait for it.
+        tokio::spawn(async move {
+            if let Ok(Err(error)) = done.await {
+                tracing::error!(object = %row.object, %error, "a destroy could not be finished yet");
+            }
+        });
     }
     Ok(())
 }

@@ -249,7 +249,13 @@ impl Sandboxes {
     /// The last MiB that main processes wrote. Errors: `SANDBOX_NOT_FOUND`.
     pub async fn logs(&self, name: &SandboxName) -> Result<Vec<u8>> {
         let row = self.row(name).await?;
-        self.world.engine.logs(&row.object).await.map_err(|e| errors::of_engine(&e))
+        let logs = self.world.engine.logs(&row.object).await;
+        logs.map_err(|e| errors::of_engine_work("reading the logs", &e))
+    }
+
+    /// Waits until the stops so far are written to standard output.
+    pub async fn flush(&self) {
+        self.world.log.flush().await;
     }
 
     /// Stops every instance of the server, each with the reason `stopped`.

@@ -4,11 +4,11 @@ use serde_json::json;
 use std::collections::HashSet;
 use std::io::Write;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use store::{OutboxItem, StopRecord, Store};
 use tokio::io::AsyncWriteExt;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use types::SandboxName;
 
 /// What a stop is told as: one JSON object on one line.
@@ -27,15 +27,62 @@ pub(crate) fn line(name: &SandboxName, started_at: i64, stop: &StopRecord) -> St
     .to_string()
 }
 
-/// Writes the log line to standard output. The record is saved, so a pipe that is gone or full
-/// of an unread backlog must not hold anything: it is written aside.
-pub(crate) fn log(line: &str) {
-    let line = format!("{line}\n");
-    tokio::task::spawn_blocking(move || {
-        let mut out = std::io::stdout().lock();
-        // Nobody reads: the stop is in the history all the same.
-        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
-    });
+/// How many lines may wait for a reader of standard output.
+const LINES: usize = 4096;
+
+enum Told {
+    Line(String),
+    Flush(oneshot::Sender<()>),
+}
+
+/// Standard output, where each stop is one line, in order. The record is saved by then, so a
+/// reader that is slow or gone holds nothing but this: a thread of its own writes, and what is
+/// too much is left out, which the log on standard error says.
+pub(crate) struct Log(Option<mpsc::SyncSender<Told>>);
+
+impl Log {
+    pub fn start() -> Self {
+        let (told, lines) = mpsc::sync_channel(LINES);
+        let thread = std::thread::Builder::new().name("stop-log".to_owned());
+        match thread.spawn(move || write(&lines)) {
+            Ok(_) => Self(Some(told)),
+            Err(error) => {
+                tracing::error!(%error, "stops are not written to standard output");
+                Self(None)
+            }
+        }
+    }
+
+    /// Writes a line.
+    pub fn line(&self, line: String) {
+        let told = self.0.as_ref().map(|told| told.try_send(Told::Line(line)));
+        if let Some(Err(_)) = told {
+            tracing::warn!("nobody reads standard output: a stop is in the history only");
+        }
+    }
+
+    /// Waits until what was told is written.
+    pub async fn flush(&self) {
+        let (written, wait) = oneshot::channel();
+        let told = self.0.as_ref().map(|told| told.try_send(Told::Flush(written)));
+        if let Some(Ok(())) = told {
+            // An error is the thread's end: there is nothing to wait for.
+            let _ = wait.await;
+        }
+    }
+}
+
+fn write(lines: &mpsc::Receiver<Told>) {
+    for told in lines {
+        match told {
+            Told::Line(line) => {
+                let mut out = std::io::stdout().lock();
+                // Nobody reads: the stop is in the history all the same.
+                let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            }
+            Told::Flush(written) => drop(written.send(())),
+        }
+    }
 }
 
 /// The command of `--on-stop`.
@@ -75,8 +122,10 @@ pub(crate) async fn deliver(store: Store, on_stop: OnStop, wake: Arc<Notify>) {
             let wake = wake.clone();
             tokio::spawn(async move {
                 let id = item.id;
-                attempt(&store, &on_stop, item).await;
+                let pause = attempt(&store, &on_stop, item).await;
                 drop(permit);
+                // Not with the permit: one that fails holds no other.
+                tokio::time::sleep(pause).await;
                 lock(&under_way).remove(&id);
                 wake.notify_one();
             });
@@ -90,8 +139,10 @@ fn lock(set: &Mutex<HashSet<i64>>) -> std::sync::MutexGuard<'_, HashSet<i64>> {
     set.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn attempt(store: &Store, on_stop: &OnStop, item: OutboxItem) {
+/// Tries once. Answers how long to wait before the stop is looked at again.
+async fn attempt(store: &Store, on_stop: &OnStop, item: OutboxItem) -> Duration {
     let outcome = run(on_stop, &item.payload).await;
+    let mut pause = Duration::ZERO;
     let done = match outcome {
         Ok(()) => store.outbox_done(item.id).await,
         Err(why) if item.attempts + 1 >= ATTEMPTS => {
@@ -100,15 +151,15 @@ async fn attempt(store: &Store, on_stop: &OnStop, item: OutboxItem) {
         }
         Err(why) => {
             tracing::warn!(attempts = item.attempts + 1, why, "on-stop failed; trying again");
-            let failed = store.outbox_failed(item.id).await;
-            tokio::time::sleep(Duration::from_secs(1 << item.attempts.min(6))).await;
-            failed
+            pause = Duration::from_secs(1 << item.attempts.min(6));
+            store.outbox_failed(item.id).await
         }
     };
     if let Err(error) = done {
         tracing::error!(%error, "the outbox could not be changed; the stop is delivered again");
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        pause = pause.max(Duration::from_secs(2));
     }
+    pause
 }
 
 async fn run(on_stop: &OnStop, payload: &str) -> Result<(), String> {

@@ -2,6 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::Encoding;
 
 /// Bytes as text or base64.
@@ -34,19 +36,50 @@ pub(crate) fn cut_tail(bytes: &[u8]) -> usize {
     0
 }
 
-/// The head of a stream: as much as the limit takes, the rest counted as cut off.
-#[derive(Default)]
+/// Room for buffered output of the whole server, in units of [`UNIT`]: without one, a few
+/// callers could fill the machine's memory.
+pub(crate) type Room = Arc<Semaphore>;
+const UNIT: usize = 64 * 1024;
+
+/// Room for this many bytes.
+pub(crate) fn room(bytes: usize) -> Room {
+    Arc::new(Semaphore::new(bytes / UNIT))
+}
+
+/// The head of a stream: as much as the limit and the room take, the rest counted as cut off.
 pub(crate) struct Head {
     bytes: Vec<u8>,
     truncated: bool,
+    room: Room,
+    /// What was taken of the room; given back when this goes.
+    taken: Vec<OwnedSemaphorePermit>,
 }
 
 impl Head {
-    /// Takes bytes while there is room.
+    /// An empty one that takes of this room.
+    pub fn new(room: Room) -> Self {
+        Self { bytes: Vec::new(), truncated: false, room, taken: Vec::new() }
+    }
+
+    /// Takes bytes while there is room. What follows the first byte left out is left out.
     pub fn push(&mut self, bytes: &[u8], limit: usize) {
-        let room = limit - self.bytes.len().min(limit);
-        self.truncated |= bytes.len() > room;
-        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let mut free = limit - self.bytes.len().min(limit);
+        if self.truncated {
+            return;
+        }
+        let wanted = self.bytes.len() + bytes.len().min(free);
+        // The first unit is free: small outputs never depend on others.
+        while (self.taken.len() + 1) * UNIT < wanted {
+            match self.room.clone().try_acquire_owned() {
+                Ok(unit) => self.taken.push(unit),
+                Err(_) => {
+                    free = free.min((self.taken.len() + 1) * UNIT - self.bytes.len());
+                    break;
+                }
+            }
+        }
+        self.truncated = bytes.len() > free;
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(free)]);
     }
 
     /// Text or base64, and whether it is only the head; then cut at a character border.
@@ -57,7 +90,7 @@ impl Head {
                 self.bytes.truncate(keep);
             }
         }
-        let (text, encoding) = encode(self.bytes);
+        let (text, encoding) = encode(std::mem::take(&mut self.bytes));
         (text, encoding, self.truncated)
     }
 }

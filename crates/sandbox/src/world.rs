@@ -1,13 +1,17 @@
 //! What all sandboxes of a server share.
 
 use crate::object::SandboxObject;
+use crate::text::{self, Room};
 use containers::{Engine, Instance};
-use objects::{AlarmHandle, Clock, WeakObjects};
+use objects::{AlarmHandle, Clock, Holds, WeakObjects};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use store::Store;
 use tokio::sync::Notify;
 use types::{ObjectId, Settings};
+
+/// How much buffered output the server holds at most, bytes.
+const OUTPUT: usize = 512 << 20;
 
 pub(crate) struct World {
     pub store: Store,
@@ -18,8 +22,13 @@ pub(crate) struct World {
     pub defaults: Settings,
     /// Wakes the delivery of stops; `None`: nobody wants them.
     pub outbox: Option<Arc<Notify>>,
+    /// Where stops are written.
+    pub log: crate::stops::Log,
     pub objects: OnceLock<WeakObjects<SandboxObject>>,
+    /// Room for buffered output.
+    pub room: Room,
     instances: Mutex<HashMap<ObjectId, Arc<dyn Instance>>>,
+    holds: Mutex<HashMap<ObjectId, Holds>>,
 }
 
 impl World {
@@ -38,8 +47,11 @@ impl World {
             alarms,
             defaults,
             outbox,
+            log: crate::stops::Log::start(),
             objects: OnceLock::new(),
+            room: text::room(OUTPUT),
             instances: Mutex::default(),
+            holds: Mutex::default(),
         }
     }
 
@@ -47,6 +59,11 @@ impl World {
     /// object that panics finds its instance again.
     pub fn instances(&self) -> MutexGuard<'_, HashMap<ObjectId, Arc<dyn Instance>>> {
         self.instances.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The holds of an object with an instance. They stand here for the same reason.
+    pub fn holds(&self) -> MutexGuard<'_, HashMap<ObjectId, Holds>> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a message to an object.

@@ -74,6 +74,8 @@ codes! {
     NotSupported = "NOT_SUPPORTED", 422, false;
     /// Too many requests or sandboxes for now.
     TooManyRequests = "TOO_MANY_REQUESTS", 429, true;
+    /// The command's end was seen by nobody of ours. It may have run.
+    CommandUnknown = "COMMAND_UNKNOWN", 500, false;
     /// A fault of the server; its log has the request id.
     Internal = "INTERNAL", 500, false;
     /// The instance could not be started; nothing ran.

@@ -12,6 +12,8 @@ use types::{Cause, Error, ErrorCode, State};
 
 /// How long a commit of a stop waits before it is tried again, at most.
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
+/// What could not be deleted is tried again after this long, then as alarms that fail are.
+const RETRY_FINISH: Duration = Duration::from_secs(2);
 /// How often a kill is tried. Each try is bounded by the engine.
 const KILLS: u32 = 20;
 
@@ -61,10 +63,11 @@ impl SandboxObject {
         }
     }
 
-    fn launch(&self, generation: u64) {
+    fn launch(&mut self, generation: u64) {
         let (world, id) = (self.world.clone(), self.id);
         let Some(row) = &self.row else { return };
         let settings = row.settings.clone();
+        self.backstop = None;
         let spec = InstanceSpec {
             object: id,
             generation,
@@ -100,11 +103,15 @@ impl SandboxObject {
                 if self.machine.generation() != Some(generation) {
                     return self.discard(instance);
                 }
+                self.world.holds().insert(self.id, self.holds.clone());
                 self.feed(Event::Launched { generation }).await;
                 // Only now: its end must not come before its start.
                 self.monitor(instance);
                 if matches!(self.machine.phase, Phase::Up { .. }) {
                     self.rearm().await;
+                    if let Some(ms) = self.backstop.take() {
+                        self.set_backstop(ms).await;
+                    }
                 }
             }
             Err(error) => {
@@ -214,7 +221,7 @@ impl SandboxObject {
             }
         };
         if recorded {
-            stops::log(&line);
+            world.log.line(line);
             if let Some(outbox) = &world.outbox {
                 outbox.notify_one();
             }
@@ -223,6 +230,7 @@ impl SandboxObject {
         }
         self.arm(alarm);
         self.remember(&stop);
+        world.holds().remove(&self.id);
         let instance = world.instances().remove(&self.id);
         if let Some(instance) = instance {
             instance.release().await;
@@ -254,6 +262,8 @@ impl SandboxObject {
         if let Err(error) = &done {
             tracing::error!(object = %self.id, %error, "a sandbox could not be deleted");
             self.error = Some(error.clone());
+            // Nobody may ask again: the alarm does.
+            self.arm(Some(self.world.clock.instant() + RETRY_FINISH));
         }
         if finish == Finish::Destroy {
             for reply in self.destroy_waiters.drain(..) {
@@ -265,7 +275,8 @@ impl SandboxObject {
 
     async fn try_finish(&mut self, finish: Finish) -> types::Result<()> {
         let world = self.world.clone();
-        world.engine.purge(&self.id).await.map_err(|e| errors::of_engine(&e))?;
+        let purged = world.engine.purge(&self.id).await;
+        purged.map_err(|e| errors::of_engine_work("deleting the workspace", &e))?;
         match finish {
             Finish::Destroy => {
                 world.store.finish_destroy(&self.id, None).await.map_err(errors::of_store)?;

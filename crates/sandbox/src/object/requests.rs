@@ -84,19 +84,34 @@ impl SandboxObject {
         let backstop = settings.time.inactivity_timeout_ms;
         let backstop = (backstop != row.settings.time.inactivity_timeout_ms).then_some(backstop);
         self.check(&patch.settings, &settings).await?;
-        let alarm = self.armed.map(|at| self.wall(at));
-        let updated = self.world.store.update(&self.id, &settings, &vars, alarm).await;
-        self.row = Some(updated.map_err(errors::of_store)?.ok_or_else(errors::not_found)?);
-        if self.machine.finish.is_none() {
-            self.rearm().await;
+        if self.row.as_ref().is_some_and(|row| row.expired) {
+            // It is used again, or it would expire at once.
+            self.active();
         }
-        let instance = self.world.instances().get(&self.id).cloned();
-        if let (Some(ms), Some(instance)) = (backstop, instance)
-            && let Err(error) = instance.set_inactivity_timeout(Duration::from_millis(ms)).await
-        {
-            tracing::warn!(object = %self.id, %error, "the backstop counts from the next start on");
+        let alarm = match self.machine.finish {
+            None => self.deadline_with(settings.time, false),
+            Some(_) => self.armed,
+        };
+        let wall = alarm.map(|at| self.wall(at));
+        let updated = self.world.store.update(&self.id, &settings, &vars, wall).await;
+        self.row = Some(updated.map_err(errors::of_store)?.ok_or_else(errors::not_found)?);
+        self.arm(alarm);
+        if let Some(ms) = backstop {
+            match self.machine.phase {
+                Phase::Up { .. } => self.set_backstop(ms).await,
+                _ => self.backstop = Some(ms),
+            }
         }
         Ok(())
+    }
+
+    /// Tells the running instance its new backstop.
+    pub(super) async fn set_backstop(&self, ms: u64) {
+        let instance = self.world.instances().get(&self.id).cloned();
+        let Some(instance) = instance else { return };
+        if let Err(error) = instance.set_inactivity_timeout(Duration::from_millis(ms)).await {
+            tracing::warn!(object = %self.id, %error, "the backstop counts from the next start on");
+        }
     }
 
     /// Refuses what this server, its engine or this mode does not offer, before it is stored.

@@ -65,7 +65,11 @@ impl SandboxObject {
     /// When something is due: the exact deadline, re-checked at the interval while it runs.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let row = self.row.as_ref()?;
-        let time = row.settings.time;
+        self.deadline_with(row.settings.time, row.expired)
+    }
+
+    /// The same with other settings.
+    pub(super) fn deadline_with(&self, time: TimeDefaults, expired: bool) -> Option<Instant> {
         let now = self.world.clock.instant();
         let recheck = now + Duration::from_millis(time.check_interval_ms);
         let busy = self.holds.count() > 0;
@@ -76,7 +80,7 @@ impl SandboxObject {
             (ms, false) => self.last_activity.checked_add(Duration::from_millis(ms)),
         };
         let idle = of(time.idle_limit_ms).filter(|_| up);
-        let ttl = of(time.idle_ttl_ms).filter(|_| !row.expired);
+        let ttl = of(time.idle_ttl_ms).filter(|_| !expired);
         [idle, ttl, up.then_some(recheck)].into_iter().flatten().min()
     }
 

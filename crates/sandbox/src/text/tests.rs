@@ -35,7 +35,7 @@ proptest! {
 
     #[test]
     fn a_head_is_cut_at_a_character(text in "\\PC{0,40}", limit in 0usize..60) {
-        let mut head = Head::default();
+        let mut head = Head::new(room(1 << 20));
         for chunk in text.as_bytes().chunks(7) {
             head.push(chunk, limit);
         }
@@ -49,10 +49,26 @@ proptest! {
 
 #[test]
 fn invalid_bytes_are_base64_and_whole() {
-    let mut head = Head::default();
+    let mut head = Head::new(room(1 << 20));
     head.push(&[0xff, 0xfe, b'a'], 100);
     assert_eq!(head.finish(), ("//5h".to_owned(), Some(Encoding::Base64), false));
     assert_eq!(cut_tail("é€😀".as_bytes()), 0);
     assert_eq!(cut_tail(&"😀".as_bytes()[..3]), 3);
     assert_eq!(cut_tail(&[0x80, 0x80, 0x80, 0x80]), 0);
+}
+
+#[test]
+fn without_room_a_head_is_cut_and_says_so_and_gives_back_what_it_took() {
+    let room = room(2 * UNIT);
+    let mut first = Head::new(room.clone());
+    first.push(&vec![b'a'; 3 * UNIT], 100 * UNIT);
+    let mut second = Head::new(room.clone());
+    second.push(b"small outputs need no room", 100 * UNIT);
+    second.push(&vec![b'b'; UNIT], 100 * UNIT);
+    second.push(b"c", 100 * UNIT);
+    let (text, _, truncated) = second.finish();
+    assert!(truncated && text.len() == UNIT && !text.contains('c'));
+    let (text, _, truncated) = first.finish();
+    assert!(!truncated && text.len() == 3 * UNIT);
+    assert_eq!(room.available_permits(), 2);
 }

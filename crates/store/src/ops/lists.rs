@@ -80,7 +80,7 @@ pub(crate) fn rows(c: &Connection, rest: &str) -> Result<Vec<SandboxRow>> {
 
 pub(crate) const STOPS: &str =
     "SELECT generation, started_at, stopped_at, reason, exit_code, cause FROM stops
-     WHERE object = ?1 AND stopped_at >= ?2 ORDER BY generation DESC";
+     WHERE object = ?1 AND stopped_at >= ?2 ORDER BY generation DESC LIMIT 10000";
 
 pub(crate) fn stops(c: &Connection, object: &ObjectId, since_ms: i64) -> Result<Vec<Stop>> {
     let mut statement = c.prepare_cached(STOPS)?;
