@@ -258,6 +258,9 @@ pub enum ExecError {
     /// This mode or back end does not offer it.
     #[error("{0}")]
     Unsupported(String),
+    /// The disk of the data directory has no room; nothing ran.
+    #[error("the disk of the data directory is full: instances are held until there is room again")]
+    StorageFull,
     /// A step failed; nothing ran. The text names it.
     #[error("{0}")]
     Failed(String),
@@ -336,8 +339,16 @@ pub trait Engine: Send + Sync {
     /// there is none. Kept after the stop, until [`Engine::purge`].
     async fn logs(&self, object: &ObjectId) -> Result<Vec<u8>, Error>;
 
-    /// The directory that is `/workspace` of the object, made where it is not there.
+    /// The directory that is `/workspace` of the object. [`Engine::start`] alone makes it.
     async fn workspace(&self, object: &ObjectId) -> Result<std::path::PathBuf, Error>;
+
+    /// What lies in `/workspace` of the object: how many files and directories, the root
+    /// excluded, and the lengths of the plain files in bytes. Links are not followed; counting
+    /// ends at a million entries. 0 and 0 where the directory is not there.
+    async fn measure_workspace(&self, object: &ObjectId) -> Result<(u64, u64), Error> {
+        let _ = object;
+        Err(Error::Unsupported("this engine does not measure workspaces".to_owned()))
+    }
 
     /// Deletes all that is kept of an object without an instance: workspace and logs. What a
     /// crash leaves half deleted is out of reach at once and removed at the next [`Engine::adopt`].

@@ -10,12 +10,13 @@
 //! ```
 
 use crate::trash::Trash;
-use crate::{Error, dirs, fail};
+use crate::{Error, dirs, fail, measure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use types::ObjectId;
 
@@ -97,9 +98,35 @@ impl Layout {
         dirs::ensure(self.sandbox(object)?, "logs", 0o700)
     }
 
-    /// `workspace` of an object, made where it is not there.
-    pub fn workspace(&self, object: &ObjectId) -> io::Result<OwnedFd> {
+    /// `workspace` of an object, made where it is not there: for a start alone, as what is made
+    /// beside a purge is swept by nobody.
+    pub fn make_workspace(&self, object: &ObjectId) -> io::Result<OwnedFd> {
         dirs::ensure(self.sandbox(object)?, "workspace", 0o755)
+    }
+
+    /// `workspace` of an object; `None` where it is not there.
+    pub fn find_workspace(&self, object: &ObjectId) -> io::Result<Option<OwnedFd>> {
+        let open = dirs::open_at(&self.sandboxes, object.to_string())
+            .and_then(|dir| dirs::open_at(dir, "workspace"));
+        match open {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// Entries below `workspace` of an object, and the lengths of its files.
+    pub async fn measure_workspace(
+        self: &Arc<Self>,
+        object: &ObjectId,
+    ) -> Result<(u64, u64), Error> {
+        let (layout, object) = (self.clone(), *object);
+        let counted =
+            tokio::task::spawn_blocking(move || match layout.find_workspace(&object)? {
+                Some(dir) => measure::contents(dir.as_fd()),
+                None => Ok((0, 0)),
+            });
+        let counted = counted.await.map_err(|e| Error::Failed(format!("the count broke: {e}")))?;
+        counted.map_err(fail::step("count the workspace"))
     }
 
     /// Where `workspace` is.

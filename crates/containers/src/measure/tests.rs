@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::symlink;
 
 fn measured(path: &std::path::Path) -> u64 {
-    allocated(File::open(path).unwrap().as_fd()).unwrap()
+    allocated(File::open(path).unwrap().as_fd(), u64::MAX).unwrap()
 }
 
 #[test]
@@ -37,4 +37,29 @@ fn what_lies_at_the_bottom_of_a_deep_tree_is_seen() {
     let bytes = measured(place.path());
     assert!(bytes >= 2 << 20, "{bytes}");
     crate::trash::empty(File::open(place.path()).unwrap().as_fd()).unwrap();
+}
+
+#[test]
+fn contents_are_entries_and_lengths_without_links() {
+    let place = quick_dir();
+    let counted = || contents(File::open(place.path()).unwrap().as_fd()).unwrap();
+    assert_eq!(counted(), (0, 0));
+    let far = quick_dir();
+    fs::write(far.path().join("big"), vec![1; 4096]).unwrap();
+    fs::create_dir_all(place.path().join("d/e")).unwrap();
+    fs::write(place.path().join("d/e/f"), "12345").unwrap();
+    File::create(place.path().join("sparse")).unwrap().set_len(1 << 20).unwrap();
+    symlink(far.path(), place.path().join("d/away")).unwrap();
+    symlink(far.path().join("big"), place.path().join("big")).unwrap();
+    assert_eq!(counted(), (6, (1 << 20) + 5));
+}
+
+#[test]
+fn counting_ends_where_it_is_enough() {
+    let place = quick_dir();
+    for n in 0..100 {
+        fs::write(place.path().join(n.to_string()), vec![1; 4096]).unwrap();
+    }
+    let bytes = allocated(File::open(place.path()).unwrap().as_fd(), 40_000).unwrap();
+    assert!((40_001..80_000).contains(&bytes), "{bytes}");
 }

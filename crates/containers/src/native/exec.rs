@@ -149,8 +149,7 @@ fn check(instance: &NativeInstance, command: &Command) -> Result<(), ExecError> 
         return Err(ExecError::InstanceGone);
     }
     if instance.frozen.load(Ordering::SeqCst) {
-        let text = "the instance is frozen until the disk of the server has room again";
-        return Err(ExecError::Failed(text.to_owned()));
+        return Err(ExecError::StorageFull);
     }
     let root = matches!(command.user.as_deref(), None | Some("root" | "0" | "0:0"));
     if !root && !instance.core.capabilities.users {
@@ -174,6 +173,9 @@ fn refused(
         ExecFailure::TooLarge => ExecError::ArgumentsTooLarge,
         ExecFailure::Gone => ExecError::InstanceGone,
         ExecFailure::Duplicate => ExecError::Failed("a command with this id is known".to_owned()),
+        ExecFailure::Failed if errno == rustix::io::Errno::NOSPC.raw_os_error() => {
+            ExecError::StorageFull
+        }
         ExecFailure::Failed if errno == 0 => ExecError::Failed(step.to_owned()),
         ExecFailure::Failed => {
             let error = io::Error::from_raw_os_error(errno);

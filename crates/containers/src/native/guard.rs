@@ -146,10 +146,10 @@ impl Guard {
 /// Allocated bytes of an instance's root changes and workspace. Blocks.
 fn bytes_of(instance: &NativeInstance) -> u64 {
     let upper = dirs::open_at(&instance.run, "data");
-    let workspace = instance.core.layout.workspace(&instance.object);
+    let workspace = instance.core.layout.find_workspace(&instance.object).ok().flatten();
     let mut bytes = 0_u64;
-    for dir in [upper, workspace].into_iter().flatten() {
-        match measure::allocated(dir.as_fd()) {
+    for dir in upper.into_iter().chain(workspace) {
+        match measure::allocated(dir.as_fd(), u64::MAX) {
             Ok(n) => bytes = bytes.saturating_add(n),
             Err(error) => tracing::debug!(fd = dir.as_raw_fd(), %error, "not counted"),
         }

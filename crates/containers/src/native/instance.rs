@@ -104,11 +104,13 @@ impl NativeInstance {
 
     /// Puts another connection in the place of a broken one; `None`: there is none any more.
     pub fn set_link(&self, link: Option<Arc<Link>>) {
+        // `done` before `link`, as in `request`.
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         let mut now = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(old) = std::mem::replace(&mut *now, link) {
             old.close();
         }
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        done.clear();
     }
 
     pub(super) fn send(&self, message: ToSupervisor, fds: Vec<OwnedFd>) -> std::io::Result<()> {
@@ -310,3 +312,6 @@ impl Instance for NativeInstance {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -185,9 +185,11 @@ impl Engine for NativeEngine {
     }
 
     async fn workspace(&self, object: &ObjectId) -> Result<PathBuf, Error> {
-        let made = self.core.layout.workspace(object);
-        made.map_err(fail::step("make the workspace"))?;
         Ok(self.core.layout.workspace_path(object))
+    }
+
+    async fn measure_workspace(&self, object: &ObjectId) -> Result<(u64, u64), Error> {
+        self.core.layout.measure_workspace(object).await
     }
 
     async fn purge(&self, object: &ObjectId) -> Result<(), Error> {

@@ -155,7 +155,8 @@ fn make(core: &Core, spec: &InstanceSpec) -> Result<Made, Failure> {
         write_json(&run, "meta", &meta).map_err(fail::step("note the instance"))?;
     }
     let logs = layout.logs(&spec.object).map_err(fail::step("make the log directory"))?;
-    let workspace = layout.workspace(&spec.object).map_err(fail::step("make the workspace"))?;
+    let workspace =
+        layout.make_workspace(&spec.object).map_err(fail::step("make the workspace"))?;
     let mut hostname = spec.hostname.clone();
     hostname.truncate(HOSTNAME_MAX);
     let over = spec.env.iter().map(|(k, v)| (k, Some(v)));

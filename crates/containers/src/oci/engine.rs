@@ -166,9 +166,11 @@ impl Engine for OciEngine {
     }
 
     async fn workspace(&self, object: &ObjectId) -> Result<PathBuf, Error> {
-        let made = self.shared.layout.workspace(object);
-        made.map_err(fail::step("make the workspace"))?;
         Ok(self.shared.layout.workspace_path(object))
+    }
+
+    async fn measure_workspace(&self, object: &ObjectId) -> Result<(u64, u64), Error> {
+        self.shared.layout.measure_workspace(object).await
     }
 
     async fn purge(&self, object: &ObjectId) -> Result<(), Error> {
@@ -264,7 +266,8 @@ fn bundle(shared: &Shared, spec: &InstanceSpec) -> Result<Bundle, Error> {
     })?;
     let rootfs = dirs::ensure(&run, "rootfs", 0o755).map_err(fail::step("make the root"))?;
     flatcopy::copy(&image.rootfs, &rootfs, range.base()).map_err(fail::step("copy the image"))?;
-    let workspace = layout.workspace(&spec.object).map_err(fail::step("make the workspace"))?;
+    let workspace =
+        layout.make_workspace(&spec.object).map_err(fail::step("make the workspace"))?;
     let (uid, gid) = (Uid::from_raw(range.base()), Gid::from_raw(range.base()));
     rustix::fs::chownat(&workspace, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
         .map_err(|e| fail::step("give the workspace away")(e.into()))?;

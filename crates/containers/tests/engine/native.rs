@@ -202,6 +202,10 @@ fn the_workspace_outlives_instances_and_the_root_does_not() {
         let dir = bed.engine.workspace(&common::object(1)).await.unwrap();
         assert_eq!(std::fs::read_to_string(dir.join("a")).unwrap(), "kept\n");
         std::fs::write(dir.join("from-outside"), "seen").unwrap();
+        std::fs::create_dir(dir.join("d")).unwrap();
+        std::os::unix::fs::symlink("/usr", dir.join("d/usr")).unwrap();
+        let measured = bed.engine.measure_workspace(&common::object(1)).await.unwrap();
+        assert_eq!(measured, (4, 9));
         let instance = bed.start(1).await;
         let told = sh(&instance, "cat /workspace/a /workspace/from-outside; ls /b").await;
         assert_eq!(told.text(), "kept\nseen");
@@ -211,6 +215,10 @@ fn the_workspace_outlives_instances_and_the_root_does_not() {
         finish(&instance).await;
         bed.engine.purge(&common::object(1)).await.unwrap();
         assert!(!dir.exists());
+        // Looking does not make it again.
+        assert_eq!(bed.engine.workspace(&common::object(1)).await.unwrap(), dir);
+        assert_eq!(bed.engine.measure_workspace(&common::object(1)).await.unwrap(), (0, 0));
+        assert!(!dir.parent().unwrap().exists());
         bed.assert_clean().await;
     });
 }
