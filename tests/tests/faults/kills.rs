@@ -95,10 +95,16 @@ impl Worker {
     async fn true_end(&mut self, id: &str, tag: &str, code: i32) {
         let end = Instant::now() + LIMIT;
         loop {
-            assert!(Instant::now() < end, "{tag} of {id} does not end");
+            let late = Instant::now() >= end;
             let (status, all) = self.get(&format!("{id}/executions?limit=1000")).await;
             let all = all.as_array().cloned().unwrap_or_default();
-            match all.iter().find(|e| status == 200 && argv_has(e, tag)) {
+            let found = all.iter().find(|e| status == 200 && argv_has(e, tag));
+            if late {
+                let (_, stops) = self.get(&format!("{id}/stops")).await;
+                let (_, info) = self.get(id).await;
+                panic!("{tag} of {id} does not end: {found:?} {info} {stops}");
+            }
+            match found {
                 Some(e) if e["status"] == "running" => {}
                 Some(e) => {
                     assert_eq!((&e["status"], &e["exitCode"]), (&json!("exited"), &json!(code)));

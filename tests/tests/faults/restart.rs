@@ -51,9 +51,11 @@ async fn a_planned_end_with_stop_on_exit_records_every_stop() {
     for id in ["a", "b", "c"] {
         server.exec(id, &["true"]).await;
     }
+    let pids = ["a", "b", "c"].map(|id| of_instance(&server, id, "pid"));
     assert!(server.terminate().success());
-    leaves_nothing(&server).await;
+    assert!(!pids.into_iter().any(lives));
     server.restart().await;
+    leaves_nothing(&server).await;
     for id in ["a", "b", "c"] {
         let stops = stops(&server, id).await;
         assert_eq!((stops.len(), &stops[0]["reason"]), (1, &json!("stopped")), "{stops:?}");
