@@ -5,13 +5,19 @@
 //! handler sets the next one or clears it: what a crash interrupts fires again.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use types::ObjectId;
 
-/// Longest sleep of the clock: after this it looks whether it was stopped meanwhile.
-const TICK: Duration = Duration::from_secs(1);
+/// Longest sleep of the clock: after this it looks whether it was stopped meanwhile. By as much
+/// a gap may be longer than it is seen to be.
+const TICK: Duration = Duration::from_millis(250);
+/// What is late by less is no gap.
+const HICCUP: Duration = Duration::from_millis(50);
+/// For so long a shorter gap does not take the place of a longer one.
+const RECENT: Duration = Duration::from_secs(5);
 
 /// The last time that this process did not run, or its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +37,7 @@ enum Change {
 #[derive(Clone)]
 pub struct AlarmHandle {
     changes: mpsc::UnboundedSender<Change>,
-    gap: watch::Receiver<Gap>,
+    gap: Arc<watch::Sender<Gap>>,
 }
 
 impl AlarmHandle {
@@ -50,18 +56,23 @@ impl AlarmHandle {
     pub fn gap(&self) -> Gap {
         *self.gap.borrow()
     }
+
+    /// From now on alarms may fire: what went before counts as one endless gap.
+    pub(crate) fn began(&self) {
+        self.gap.send_replace(Gap { ended: Instant::now(), length: Duration::MAX });
+    }
 }
 
 /// Starts the clock; `fire` is called for each alarm that is due.
 pub(crate) fn start(mut fire: impl FnMut(ObjectId) + Send + 'static) -> AlarmHandle {
     let (changes, mut inbox) = mpsc::unbounded_channel();
     let started = Gap { ended: Instant::now(), length: Duration::MAX };
-    let (gap_out, gap) = watch::channel(started);
+    let gap = Arc::new(watch::Sender::new(started));
+    let seen = gap.clone();
     tokio::spawn(async move {
         let mut due = Due::default();
+        let mut wake = Instant::now() + TICK;
         loop {
-            let wake = due.next().unwrap_or_else(|| Instant::now() + TICK);
-            let wake = wake.min(Instant::now() + TICK);
             tokio::select! {
                 biased;
                 change = inbox.recv() => match change {
@@ -69,20 +80,30 @@ pub(crate) fn start(mut fire: impl FnMut(ObjectId) + Send + 'static) -> AlarmHan
                     Some(Change::Set(id, at)) => due.set(id, at),
                     Some(Change::Clear(id)) => due.clear(id),
                 },
-                () = sleep_until(wake) => {
-                    let now = Instant::now();
-                    let length = now.saturating_duration_since(wake);
-                    if length > Duration::from_millis(50) {
-                        gap_out.send_replace(Gap { ended: now, length });
-                    }
-                    while let Some(id) = due.take(now) {
-                        fire(id);
-                    }
-                }
+                () = sleep_until(wake) => {}
             }
+            let now = Instant::now();
+            // Also where a change came first: the gap is known before anything of it fires.
+            seen.send_if_modified(|last| note(last, wake, now));
+            while let Some(id) = due.take(now) {
+                fire(id);
+            }
+            let tick = now + TICK;
+            wake = due.next().map_or(tick, |at| at.min(tick));
         }
     });
     AlarmHandle { changes, gap }
+}
+
+/// Notes that the clock, which meant to wake at `wake`, runs only now.
+fn note(last: &mut Gap, wake: Instant, now: Instant) -> bool {
+    let length = now.saturating_duration_since(wake);
+    let hidden = length < last.length && now.saturating_duration_since(last.ended) < RECENT;
+    if length <= HICCUP || hidden {
+        return false;
+    }
+    *last = Gap { ended: now, length };
+    true
 }
 
 #[derive(Default)]
@@ -114,3 +135,6 @@ impl Due {
         Some(id)
     }
 }
+
+#[cfg(test)]
+mod tests;

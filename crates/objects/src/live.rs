@@ -157,6 +157,7 @@ impl<O: Object> Objects<O> {
 
     /// Lets alarms fire.
     pub fn begin(&self) {
+        self.0.alarms.began();
         self.0.begun.close();
     }
 

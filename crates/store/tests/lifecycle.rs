@@ -336,6 +336,7 @@ async fn the_sweep_takes_what_is_old_and_nothing_else() {
         store.start(name, &settings(), 60, None).await.unwrap();
         store.stop(&object, &stop(2, 150), None, None).await.unwrap();
     }
+    store.begin_destroy(&gone.object_id(), 60).await.unwrap();
     store.finish_destroy(&gone.object_id(), None).await.unwrap();
     assert_eq!(store.sweep(100, 100, 100, 100).await.unwrap(), 3);
     assert_eq!(store.stops(&gone.object_id(), 0).await.unwrap().len(), 1);
@@ -371,4 +372,25 @@ async fn names_that_differ_by_case_are_two() {
     let ids: Vec<_> = entries.iter().map(|e| e.session.as_str()).collect();
     assert_eq!(ids, vec!["NOTES", "Notes", "notes"]);
     assert_eq!(store.directory(&owner("Ada")).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_end_of_a_command_is_activity_of_its_own_instance() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let name = name("ada", "busy");
+    let object = name.object_id();
+    store.start(&name, &settings(), 10, None).await.unwrap();
+    let end = ended(&execution("a", 1, 20), 0);
+    store.exec_ended(&object, &end).await.unwrap();
+    let row = store.load(&object).await.unwrap().unwrap();
+    assert_eq!(Some(row.last_activity), end.ended_at);
+    assert_eq!(Some(row.record.unwrap().last_activity), end.ended_at);
+    // One that ends after its instance changes nothing, also while a later one runs.
+    store.stop(&object, &stop(1, 50), None, None).await.unwrap();
+    store.exec_ended(&object, &ended(&execution("b", 1, 900), 0)).await.unwrap();
+    assert_eq!(store.load(&object).await.unwrap().unwrap().last_activity, row.last_activity);
+    store.start(&name, &settings(), 60, None).await.unwrap();
+    store.exec_ended(&object, &ended(&execution("c", 1, 900), 0)).await.unwrap();
+    assert_eq!(store.load(&object).await.unwrap().unwrap().last_activity, 60);
 }

@@ -105,7 +105,10 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
     };
     let mut again = Box::pin(signals::asked_to_end()?);
     tokio::select! {
-        () = in_order => {}
+        () = in_order => {
+            // A reader that is gone must not keep it.
+            let _ = tokio::time::timeout(LAST_ANSWERS, sandboxes.flush()).await;
+        }
         _ = &mut again => tracing::warn!("ending at once"),
     }
     socket.remove();

@@ -47,7 +47,17 @@ pub(crate) fn ended(c: &Connection, object: &ObjectId, e: &Execution) -> Result<
          WHERE executions.status = 'running' OR excluded.status = 'exited'"
     );
     let changed = insert(c, &sql, object, e)?;
-    counted(c, object, if there { 0 } else { changed })
+    counted(c, object, if there { 0 } else { changed })?;
+    let Some(at) = e.ended_at else { return Ok(()) };
+    // Whoever forgets the command after this must not forget that it kept the sandbox busy.
+    execute(
+        c,
+        "UPDATE sandboxes SET last_activity = max(last_activity, ?3),
+            record_activity = max(record_activity, ?3)
+         WHERE object = ?1 AND generation = ?2 AND state = 'running' AND destroyed_at IS NULL",
+        params![object.as_bytes(), e.generation.cast_signed(), at],
+    )?;
+    Ok(())
 }
 
 fn insert(c: &Connection, sql: &str, object: &ObjectId, e: &Execution) -> Result<usize> {
