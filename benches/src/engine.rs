@@ -1,10 +1,13 @@
 //! Create, run, stop: ours beside the others.
 
-use crate::ours;
+use crate::ours::{self, Times};
 use crate::place::Place;
 use crate::report::{Report, median};
 use crate::rivals::{self, Runc};
 use std::time::Duration;
+
+/// Rounds before the next one's turn.
+const TURN: usize = 10;
 
 /// What the rows of HTTP are held against, ms.
 pub struct Rivals {
@@ -19,15 +22,20 @@ pub async fn measure(place: &Place, n: usize, report: &mut Report) -> anyhow::Re
     let engine = ours::open(place).await?;
     let runc = Runc::new(place)?;
     // Once for the caches, not counted.
-    ours::rounds(&engine, 3, Duration::ZERO).await?;
+    ours::rounds(&engine, usize::MAX, 3, Duration::ZERO).await?;
     runc.rounds(1, Duration::ZERO)?;
     let mut exec = [0.0; 2];
     for (i, (gap, kind)) in [(0, "back to back"), (100, "quiet")].into_iter().enumerate() {
         let gap = Duration::from_millis(gap);
-        let floor = tokio::task::block_in_place(|| rivals::floor(place, n, gap))?;
-        let ours = ours::rounds(&engine, n, gap).await?;
-        let theirs = tokio::task::block_in_place(|| runc.rounds(n, gap))?;
-        let bwrap = tokio::task::block_in_place(|| rivals::bubblewrap(place, n, gap))?;
+        let (mut floor, mut ours) = (Times::default(), Times::default());
+        let (mut theirs, mut bwrap) = (Times::default(), Vec::new());
+        // By turns, so that all see the same machine.
+        for turn in 0..n.div_ceil(TURN) {
+            floor.add(tokio::task::block_in_place(|| rivals::floor(place, TURN, gap))?);
+            ours.add(ours::rounds(&engine, turn, TURN, gap).await?);
+            theirs.add(tokio::task::block_in_place(|| runc.rounds(TURN, gap))?);
+            bwrap.extend(tokio::task::block_in_place(|| rivals::bubblewrap(place, TURN, gap))?);
+        }
         let [create, run, stop] = [&ours.create, &ours.exec, &ours.stop].map(|t| median(t));
         let of_runc = [&theirs.create, &theirs.exec, &theirs.stop].map(|t| ("runc", median(t)));
         let of_floor = [&floor.create, &floor.exec, &floor.stop].map(|t| ("floor", median(t)));
@@ -43,6 +51,8 @@ pub async fn measure(place: &Place, n: usize, report: &mut Report) -> anyhow::Re
         let found = format!("{whole:.2} ms; bubblewrap, running `true` once, {bwrap:.2} ms");
         report.tell(&format!("create, start and stop, {kind}"), found);
     }
+    drop(engine);
+    crate::place::remove_groups(&place.sub("engine")?);
     let run_and_exec = tokio::task::block_in_place(|| runc.run_and_exec(n))?;
     Ok(Rivals { run_and_exec: median(&run_and_exec), exec })
 }

@@ -22,6 +22,15 @@ pub struct Times {
     pub stop: Vec<Duration>,
 }
 
+impl Times {
+    /// Puts others to these.
+    pub fn add(&mut self, others: Times) {
+        self.create.extend(others.create);
+        self.exec.extend(others.exec);
+        self.stop.extend(others.stop);
+    }
+}
+
 /// The object of a sandbox of this name.
 pub fn object(name: &str) -> anyhow::Result<ObjectId> {
     let id: SandboxId = name.parse()?;
@@ -36,11 +45,17 @@ pub async fn open(place: &Place) -> anyhow::Result<Arc<NativeEngine>> {
     Ok(engine)
 }
 
-/// Creates, runs `true`, stops; so many times, with a pause before each.
-pub async fn rounds(engine: &NativeEngine, n: usize, gap: Duration) -> anyhow::Result<Times> {
+/// Creates, runs `true`, stops; so many times, with a pause before each. `turn` makes the names
+/// of one call others than those of the next.
+pub async fn rounds(
+    engine: &NativeEngine,
+    turn: usize,
+    n: usize,
+    gap: Duration,
+) -> anyhow::Result<Times> {
     let mut times = Times::default();
     for i in 0..n {
-        let name = format!("r{}-{i}", gap.as_millis());
+        let name = format!("r{}-{turn}-{i}", gap.as_millis());
         let object = object(&name)?;
         engine.workspace(&object).await?;
         let spec = InstanceSpec {

@@ -64,3 +64,19 @@ fn make(root: &Path, owner: u32) -> anyhow::Result<()> {
     fs::write(&passwd, "root:x:0:0:root:/root:/bin/sh\n")?;
     Ok(chown(&passwd, Some(owner), Some(owner))?)
 }
+
+/// Where control groups are mounted.
+pub fn group_roots() -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let groups = mounts.lines().filter(|line| line.contains(" - cgroup"));
+    groups.filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from).collect()
+}
+
+/// Removes the empty control groups that a data directory's instances stood in.
+pub fn remove_groups(data: &Path) {
+    let node = fs::read_to_string(data.join("node-id")).unwrap_or_default();
+    for root in group_roots() {
+        // One that is not there, or not empty, is as it should be, or seen by others.
+        let _ = fs::remove_dir(root.join(format!("sandkeep-{}", node.trim())));
+    }
+}

@@ -24,12 +24,13 @@ struct Row {
 pub struct Report {
     rounds: usize,
     rows: Vec<Row>,
+    load: String,
 }
 
 impl Report {
     /// An empty one. `rounds` is how often most things were done.
     pub fn new(rounds: usize) -> Self {
-        Self { rounds, rows: Vec::new() }
+        Self { rounds, rows: Vec::new(), load: load() }
     }
 
     /// A row without a target.
@@ -75,7 +76,7 @@ impl Report {
              server sees it that is not busy; \"back to back\" rows have none.\n",
             self.rounds
         );
-        let _ = writeln!(text, "Machine: {}.\n", machine());
+        let _ = writeln!(text, "Machine: {}.\n", machine(&self.load));
         let _ = writeln!(
             text,
             "- **runc**: the same namespaces (user among them), capabilities, filter, limits and \
@@ -104,16 +105,24 @@ fn word(holds: Option<bool>) -> &'static str {
     }
 }
 
-fn machine() -> String {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let kernel = read("/proc/sys/kernel/osrelease");
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// How many processes wanted to run in the last minute, on average.
+fn load() -> String {
+    read("/proc/loadavg").split(' ').next().unwrap_or("?").to_owned()
+}
+
+fn machine(load_before: &str) -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let v1 = read("/proc/self/mountinfo").contains(" - cgroup cgroup ");
     let groups = if v1 { "version 1 with an empty version 2" } else { "version 2" };
-    let load = read("/proc/loadavg");
-    let load = load.split(' ').next().unwrap_or("?").to_owned();
+    let release = read("/proc/sys/kernel/osrelease");
+    let kernel = release.split('-').next().unwrap_or_default().trim();
     format!(
-        "Linux {}, {cores} cores, control groups {groups}, load {load} at the end",
-        kernel.trim()
+        "Linux {kernel}, {cores} cores, control groups {groups}; priority raised; load average \
+         {load_before} before, {} after",
+        load()
     )
 }

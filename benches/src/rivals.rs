@@ -4,7 +4,7 @@ use crate::ours::{LIMITS, Times};
 use crate::place::{Place, RUNC_IDS};
 use anyhow::{Context as _, bail, ensure};
 use containers::oci;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -100,11 +100,8 @@ impl Runc {
 
 impl Drop for Runc {
     fn drop(&mut self) {
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let groups = mounts.lines().filter(|line| line.contains(" - cgroup"));
-        for mount in groups.filter_map(|line| line.split(' ').nth(4)) {
-            // One that is not there, or not empty, is as it should be, or seen by others.
-            let _ = std::fs::remove_dir(Path::new(mount).join(GROUP));
+        for root in crate::place::group_roots() {
+            let _ = std::fs::remove_dir(root.join(GROUP));
         }
     }
 }

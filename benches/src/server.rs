@@ -78,12 +78,6 @@ impl Drop for Server {
             let _ = kill_process(pid, Signal::TERM);
         }
         let _ = self.child.wait();
-        let node = std::fs::read_to_string(self.data.join("node-id")).unwrap_or_default();
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let groups = mounts.lines().filter(|line| line.contains(" - cgroup"));
-        for mount in groups.filter_map(|line| line.split(' ').nth(4)) {
-            let group = format!("{mount}/sandkeep-{}", node.trim());
-            let _ = std::fs::remove_dir(group);
-        }
+        crate::place::remove_groups(&self.data);
     }
 }
