@@ -255,6 +255,10 @@ pub enum ExecError {
     /// The instance is gone; nothing ran.
     #[error("the instance is gone")]
     InstanceGone,
+    /// For want of processes, memory or descriptors, or as its supervisor is out of reach just
+    /// now; nothing ran, and a later try may succeed. The text names the step.
+    #[error("{0}")]
+    Busy(String),
     /// This mode or back end does not offer it.
     #[error("{0}")]
     Unsupported(String),

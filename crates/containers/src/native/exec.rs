@@ -97,7 +97,7 @@ pub(super) async fn exec(
 ) -> Result<RunningCommand, ExecError> {
     check(&instance, &command)?;
     let Command { id, argv, env, cwd, user, stdin, timeout, combined } = command;
-    let step = |what: &str, e: io::Error| ExecError::Failed(format!("{what}: {e}"));
+    let step = |what: &str, e: io::Error| fail::exec_step(what, &e);
     let pipes = pipes(stdin.as_deref(), combined).map_err(|e| step("make the pipes", e))?;
     let env = {
         let meta = instance.meta.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -119,7 +119,11 @@ pub(super) async fn exec(
     }
     let answer = match tokio::time::timeout(START_MAX, answered).await {
         Ok(Ok(answer)) => answer,
-        _ => Answer::Lost(CommandOutcome::Unknown),
+        _ => {
+            // It must not begin once its caller has been told that nobody knows.
+            let _ = instance.send(ToSupervisor::Kill { id: id.clone() }, Vec::new());
+            Answer::Lost(CommandOutcome::Unknown)
+        }
     };
     let (tell, events) = mpsc::channel(EVENTS);
     match answer {
@@ -173,13 +177,7 @@ fn refused(
         ExecFailure::TooLarge => ExecError::ArgumentsTooLarge,
         ExecFailure::Gone => ExecError::InstanceGone,
         ExecFailure::Duplicate => ExecError::Failed("a command with this id is known".to_owned()),
-        ExecFailure::Failed if errno == rustix::io::Errno::NOSPC.raw_os_error() => {
-            ExecError::StorageFull
-        }
         ExecFailure::Failed if errno == 0 => ExecError::Failed(step.to_owned()),
-        ExecFailure::Failed => {
-            let error = io::Error::from_raw_os_error(errno);
-            ExecError::Failed(format!("{step}: {error}"))
-        }
+        ExecFailure::Failed => fail::exec_step(step, &io::Error::from_raw_os_error(errno)),
     }
 }

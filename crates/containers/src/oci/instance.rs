@@ -136,7 +136,7 @@ impl Instance for OciInstance {
         if self.end.borrow().is_some() || !self.alive() {
             return Err(gone());
         }
-        let failed = |e: std::io::Error| ExecError::Failed(format!("run the runtime: {e}"));
+        let failed = |e: std::io::Error| fail::exec_step("run the runtime", &e);
         let run = dirs::open_at(&self.shared.layout.run, self.object.to_string());
         let run = run.map_err(|_| gone())?;
         let env = environment(&self.env, command.env.iter().map(|(k, v)| (k, v.as_ref())));

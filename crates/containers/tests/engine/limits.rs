@@ -3,7 +3,9 @@
 use crate::common;
 
 use crate::common::{Bed, ended, finish, sh, until};
-use containers::{CommandOutcome, Ending, Engine, InstanceSpec, Main, NativeEngine, NativeOptions};
+use containers::{
+    CommandOutcome, Ending, Engine, ExecError, InstanceSpec, Main, NativeEngine, NativeOptions,
+};
 use types::Limits;
 
 const SMALL: Limits = Limits { memory_mib: 64, vcpu: 0.5, pids: 24, disk_mb: 20 };
@@ -171,7 +173,7 @@ fn below_the_floor_all_writers_wait() {
             .await;
             assert!(last < 44_000_000, "{last}");
             let refused = instance.exec(common::command(&["true"])).await;
-            assert!(refused.is_err());
+            assert!(matches!(refused, Err(ExecError::StorageFull)), "not refused as it should be");
             // Room again: it goes on.
             std::fs::OpenOptions::new()
                 .write(true)
