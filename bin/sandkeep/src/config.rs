@@ -27,7 +27,6 @@ const KEYS: [&str; 15] = [
     "runtime",
     "id-base",
     "disk-floor",
-    "allow-internet",
     "log-format",
 ];
 
@@ -92,9 +91,6 @@ pub struct Config {
     /// Bytes of free space below which writers are frozen; `None`: the engine's default.
     #[serde(deserialize_with = "values::optional_number")]
     pub disk_floor: Option<u64>,
-    /// Whether sandboxes may reach beyond loopback.
-    #[serde(deserialize_with = "values::flag")]
-    pub allow_internet: bool,
     /// How the log looks.
     pub log_format: LogFormat,
 }
@@ -155,7 +151,6 @@ fn defaults() -> serde_json::Value {
         "runtime": "runc",
         "id-base": null,
         "disk-floor": null,
-        "allow-internet": false,
         "log-format": "text",
     })
 }

@@ -153,9 +153,6 @@ fn announce(
     for missing in engine::missing(engine.capabilities()) {
         say(format_args!("engine cannot: {missing}"));
     }
-    if config.allow_internet {
-        say("engine cannot: reach beyond loopback; --allow-internet changes nothing");
-    }
     say(format_args!("instances stop: {}", after(config.idle_limit)));
     say(format_args!("sandboxes expire (idle TTL): {}", after(config.idle_ttl)));
     say(format_args!("open mode: whoever reaches this address may do anything"));

@@ -62,14 +62,10 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     #[serde(skip_serializing_if = "Option::is_none")]
     id_base: Option<u32>,
-    /// Freeze writers when less than this is free on the disk [default: 536870912].
+    /// Freeze writers when less than this is free on the disk [default: 5 % of it, at most 512 MiB].
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     disk_floor: Option<u64>,
-    /// Allow sandboxes that reach beyond loopback.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    allow_internet: Option<bool>,
     /// A TOML file with any of these settings.
     #[arg(long, value_name = "FILE", env = "SANDKEEP_CONFIG", hide_env_values = true)]
     #[serde(skip)]
