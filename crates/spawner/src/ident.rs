@@ -6,18 +6,54 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Connects to the supervisor whose run directory this is. The answer blocks; send `Hello`
-/// first.
+/// Connects to the supervisor whose run directory this is; never waits. What is read of the
+/// connection blocks; send `Hello` first.
 ///
 /// # Errors
-/// `NotFound` or `ConnectionRefused` where no supervisor lives.
+/// `NotFound` or `ConnectionRefused` where no supervisor lives; `WouldBlock` where it lets too
+/// many wait at its door.
 pub fn connect(run_dir: BorrowedFd) -> io::Result<OwnedFd> {
     let kind = SocketType::SEQPACKET;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
     // Through the descriptor: a socket's path may have 107 bytes only.
     let path = format!("/proc/self/fd/{}/sock", run_dir.as_raw_fd());
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::io::ioctl_fionbio(&socket, false)?;
     Ok(socket)
+}
+
+/// The pidfd of an instance's supervisor, where it surely is that process: the parent of the
+/// instance's init, which may be dead and not yet reaped, or who listens in the run directory.
+///
+/// # Errors
+/// The kernel's; `None` is no error.
+pub fn find_supervisor(
+    instance: &InstanceFile,
+    run_dir: BorrowedFd,
+) -> io::Result<Option<OwnedFd>> {
+    if boot_id()? != instance.boot_id {
+        return Ok(None);
+    }
+    let pidfd = match pidfd_open(instance.supervisor_pid) {
+        Ok(pidfd) => pidfd,
+        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let parent = || {
+        let init = pidfd_open(instance.pid).ok()?;
+        let parent = stat_field(instance.pid, 4).ok()?;
+        (is(instance, init.as_fd()).ok()?).then_some(parent)
+    };
+    let listener = || {
+        let socket = connect(run_dir).ok()?;
+        let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
+        u64::try_from(peer.pid.as_raw_nonzero().get()).ok()
+    };
+    let own = u64::try_from(instance.supervisor_pid).ok();
+    let same = parent() == own || listener() == own;
+    // Alive now, it was the one who had this number all the while.
+    Ok((same && alive(pidfd.as_fd())).then_some(pidfd))
 }
 
 /// The kernel's boot id.
@@ -82,13 +118,17 @@ pub fn find(instance: &InstanceFile) -> io::Result<Option<OwnedFd>> {
         Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
         Err(e) => return Err(e),
     };
-    let same = if instance.pidfs_inode != 0 {
-        pidfd_inode(pidfd.as_fd())? == instance.pidfs_inode
-    } else {
-        // Between opening and the liveness check the pid is this process's alone.
-        start_time(instance.pid).is_ok_and(|start| start == instance.start_time)
-    };
+    // Between opening and the liveness check the pid is this process's alone.
+    let same = is(instance, pidfd.as_fd())?;
     Ok((same && alive(pidfd.as_fd())).then_some(pidfd))
+}
+
+/// Whether the process behind a pidfd of the instance's pid is, or was, its init.
+fn is(instance: &InstanceFile, pidfd: BorrowedFd) -> io::Result<bool> {
+    if instance.pidfs_inode != 0 {
+        return Ok(pidfd_inode(pidfd)? == instance.pidfs_inode);
+    }
+    Ok(start_time(instance.pid).is_ok_and(|start| start == instance.start_time))
 }
 
 /// Whether the process behind a pidfd lives (a zombie does not).

@@ -21,7 +21,9 @@ mod sys;
 pub use caps::{CAPABILITIES, oci_capabilities};
 pub use channel::sealed_memfd;
 pub use helper::{CreateFds, Helper, run_if_asked};
-pub use ident::{alive, boot_id, connect, find, pidfd_inode, pidfd_open, signal, start_time};
+pub use ident::{
+    alive, boot_id, connect, find, find_supervisor, pidfd_inode, pidfd_open, signal, start_time,
+};
 pub use probe::{Probe, probe};
 pub use remains::{kill_cgroups, kill_remains};
 pub use supervisor::read_status;

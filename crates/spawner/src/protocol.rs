@@ -177,6 +177,10 @@ pub enum FromSupervisor {
         instance: InstanceFile,
         /// Its commands, running and not yet forgotten.
         commands: Vec<CommandState>,
+        /// Commands that it has and whose `Started` or `ExecFailed` is still to come; `None`:
+        /// of an older release, which does not say.
+        #[serde(default)]
+        starting: Option<Vec<String>>,
     },
     /// A command's program was executed.
     Started {

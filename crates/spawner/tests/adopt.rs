@@ -84,6 +84,36 @@ fn the_supervisor_is_killed_and_mains_code_is_known() {
 }
 
 #[test]
+fn a_supervisor_that_stands_still_is_known_and_nobody_waits_for_it() {
+    let helper = helper();
+    let instance = Instance::new(&helper);
+    let run = common::dir_fd(&instance.dirs.path("run"));
+    let found = |file| spawner::find_supervisor(file, run.as_fd()).expect("find");
+    let supervisor = found(&instance.file).expect("it lives");
+    let mut other = instance.file.clone();
+    other.supervisor_pid = std::process::id().cast_signed();
+    assert!(found(&other).is_none(), "somebody else has the pid");
+    spawner::signal(supervisor.as_fd(), 19).expect("SIGSTOP");
+    let mut waiting = Vec::new();
+    let full = loop {
+        match spawner::connect(run.as_fd()) {
+            Ok(socket) => waiting.push(socket),
+            Err(error) => break error,
+        }
+        assert!(waiting.len() < 10_000, "the door takes all");
+    };
+    assert_eq!(full.kind(), std::io::ErrorKind::WouldBlock);
+    // Known by its child alone now, even a dead one.
+    spawner::signal(instance.init.as_fd(), 9).expect("kill");
+    wait_until("init is dead", || !spawner::alive(instance.init.as_fd()));
+    let again = found(&instance.file).expect("it lives");
+    spawner::signal(again.as_fd(), 9).expect("kill");
+    wait_until("it is dead", || !spawner::alive(supervisor.as_fd()));
+    spawner::kill_remains(&instance.file).expect("kill");
+    assert!(found(&instance.file).is_none());
+}
+
+#[test]
 fn remains_are_killed() {
     let helper = helper();
     let mut instance = Instance::new(&helper);

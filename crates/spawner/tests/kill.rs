@@ -5,6 +5,7 @@ mod common;
 use common::{Dirs, Instance, busybox, command, create, helper, request, wait_until};
 use spawner::protocol::{EndedBy, StopWhy, ToSupervisor};
 use std::io::Read;
+use std::os::fd::AsFd;
 
 /// Processes inside whose command line has `what`.
 fn count(instance: &mut Instance, id: &str, what: &str) -> usize {
@@ -164,6 +165,54 @@ fn want_of_memory_is_told() {
     let ran = instance.run(&wanted);
     assert_eq!((ran.code(), ran.end.oom, ran.end.timed_out), (137, false, false));
     instance.stop();
+    instance.leaves_nothing();
+}
+
+#[test]
+fn an_earlier_want_of_memory_does_not_explain_a_later_kill() {
+    if !common::is_root() {
+        eprintln!("memory is limited by cgroups: not run without root");
+        return;
+    }
+    let helper = helper();
+    let mut wanted = request();
+    wanted.cgroups = common::cgroups(48 << 20, 64);
+    wanted.tmpfs_bytes = 256 << 20;
+    // A background child runs out of memory; main lives on.
+    let script = "(dd if=/dev/zero of=/dev/null bs=128M count=1; sleep 4; \
+        touch /workspace/now) & exec sleep 1000";
+    wanted.entrypoint = Some(["sh", "-c", script].map(String::from).to_vec());
+    let mut instance = create(&helper, Dirs::new(busybox), &wanted);
+    let now = instance.dirs.path("workspace/now");
+    wait_until("the child ran out of memory long ago", || now.exists());
+    // From outside, in the instance's own process namespace: main is the oldest but init.
+    let children = format!("/proc/{0}/task/{0}/children", instance.file.pid);
+    let children = std::fs::read_to_string(children).expect("children of init");
+    let main = children.split_ascii_whitespace().next().and_then(|pid| pid.parse().ok());
+    let main = spawner::pidfd_open(main.expect("main")).expect("pidfd");
+    spawner::signal(main.as_fd(), 9).expect("kill");
+    let exit = instance.ended();
+    assert_eq!((exit.main, exit.by, exit.oom), (Some(9), EndedBy::Itself, false));
+    instance.leaves_nothing();
+}
+
+#[test]
+fn a_stop_that_comes_after_mains_end_is_not_its_reason() {
+    let helper = helper();
+    let mut wanted = request();
+    let script = "while [ ! -e /workspace/go ]; do sleep 0.02; done; exit 7";
+    wanted.entrypoint = Some(["sh", "-c", script].map(String::from).to_vec());
+    let mut instance = create(&helper, Dirs::new(busybox), &wanted);
+    let supervisor = spawner::pidfd_open(instance.file.supervisor_pid).expect("pidfd");
+    // Held still, so that main's end and the order wait for it together.
+    spawner::signal(supervisor.as_fd(), 19).expect("SIGSTOP");
+    std::fs::write(instance.dirs.path("workspace/go"), "").expect("write");
+    wait_until("init ends", || !spawner::alive(instance.init.as_fd()));
+    let note = Some("too late".to_owned());
+    instance.send(&ToSupervisor::Stop { grace_ms: 0, why: StopWhy::Stopped, note });
+    spawner::signal(supervisor.as_fd(), 18).expect("SIGCONT");
+    let exit = instance.ended();
+    assert_eq!((exit.main, exit.by, exit.note), (Some(7 << 8), EndedBy::Itself, None));
     instance.leaves_nothing();
 }
 

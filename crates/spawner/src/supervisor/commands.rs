@@ -63,6 +63,12 @@ impl Commands {
         self.known.values().map(|command| command.state.clone()).collect()
     }
 
+    /// Commands that are known and of which no start was told yet.
+    pub(super) fn starting(&self) -> Vec<String> {
+        let starting = self.known.iter().filter(|(_, command)| command.report.is_some());
+        starting.map(|(id, _)| id.clone()).collect()
+    }
+
     pub(super) fn any_alive(&self) -> bool {
         !self.by_pid.is_empty()
     }
@@ -173,7 +179,9 @@ impl Supervisor {
             return Err(refusal(ExecFailure::Gone, "check the instance", None));
         }
         if self.commands.known.len() >= MOST {
-            return Err(fail("count commands: too many are not forgotten yet"));
+            let later = io::Error::from_raw_os_error(libc::EAGAIN);
+            let step = "count commands: too many are not forgotten yet";
+            return Err(refusal(ExecFailure::Failed, step, Some(later)));
         }
         let Ok([stdin, stdout, stderr, from_stdout, from_stderr]) = <[OwnedFd; 5]>::try_from(fds)
         else {
@@ -277,12 +285,13 @@ impl Supervisor {
         let killed = status & 0x7f == libc::SIGKILL;
         let going_down = killed && self.going_down();
         let oom_now = if killed { self.groups.oom_kills() } else { 0 };
+        let oom_near = killed && self.oom.near();
         let Some(command) = self.commands.known.get_mut(&id) else { return };
         let ours = command.timed_out || command.killed;
         let end = CommandExit {
             wait_status: status,
             timed_out: killed && command.timed_out,
-            oom: killed && !ours && oom_now > command.oom_before,
+            oom: oom_near && !ours && oom_now > command.oom_before,
             instance_gone: going_down && !ours,
             at_ms: super::now_ms(),
         };

@@ -55,6 +55,9 @@ impl Supervisor {
     pub(super) fn end(&mut self, by: EndedBy, grace: Duration, note: Option<String>) {
         let now = Instant::now();
         let hard_at = now.checked_add(grace).unwrap_or(now);
+        // The first reason counts: what has ended by itself was not ended by anybody.
+        let ended = self.init_ended.is_some() || files::status_of(&self.status).is_some();
+        let (by, note) = if ended { (EndedBy::Itself, None) } else { (by, note) };
         match &mut self.ending {
             Some(ending) => ending.hard_at = ending.hard_at.min(hard_at),
             None => {
@@ -103,6 +106,7 @@ impl Supervisor {
             let (pid, status) = (pid.as_raw_nonzero().get(), status.as_raw());
             if pid == self.instance.pid {
                 self.init_ended = Some(status);
+                self.oom_at_end = self.groups.oom_kills() > self.oom_told && self.oom.near();
             } else {
                 self.command_ended(pid, status);
             }
@@ -128,7 +132,7 @@ impl Supervisor {
             generation: self.instance.generation,
             main,
             init: self.init_ended,
-            oom: by == EndedBy::Itself && by_kill && self.groups.oom_kills() > self.oom_told,
+            oom: by == EndedBy::Itself && by_kill && self.oom_at_end,
             by,
             note: self.ending.as_mut().and_then(|ending| ending.note.take()),
             at_ms: super::now_ms(),

@@ -16,6 +16,7 @@ mod files;
 mod inside;
 mod log;
 mod mounts;
+mod oom;
 mod ready;
 mod tree;
 mod user;
@@ -90,6 +91,10 @@ struct Supervisor {
     backstop: backstop::Backstop,
     /// Count of out-of-memory kills that are told of already.
     oom_told: u64,
+    /// When memory ran out last.
+    oom: oom::Watch,
+    /// Want of memory ended init or main.
+    oom_at_end: bool,
 }
 
 /// Creates the instance and attends to it until its end. Never returns.
@@ -131,6 +136,8 @@ impl Supervisor {
         let output = created.output.map(|pipe| log::Output::new(pipe, fds.log)).transpose()?;
         let inactivity = Duration::from_millis(request.inactivity_ms);
         let mut supervisor = Self {
+            oom: oom::Watch::new(created.groups.paths()),
+            oom_at_end: false,
             version: request.version,
             users: request.id_base.is_some(),
             has_main: request.entrypoint.is_some(),

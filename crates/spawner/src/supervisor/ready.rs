@@ -19,6 +19,7 @@ pub(super) enum Event {
     Stranger(usize),
     Daemon { read: bool, write: bool },
     Output,
+    Oom,
     Report(String),
     Pipe(String, usize),
     Leftover(usize),
@@ -40,6 +41,10 @@ impl Supervisor {
         if let Some(output) = &self.output {
             set.push(PollFd::new(output, PollFlags::IN));
             events.push(Event::Output);
+        }
+        if let Some(fd) = self.oom.fd() {
+            set.push(PollFd::from_borrowed_fd(fd, self.oom.flags()));
+            events.push(Event::Oom);
         }
         self.commands.wait_for(self.connections.serial(), &mut set, &mut events);
         // Backwards, as one that is taken away moves the later ones.
@@ -95,6 +100,7 @@ impl Supervisor {
                     self.output = None;
                 }
             }
+            Event::Oom => self.oom.heard(),
             Event::Report(id) => self.command_reported(&id),
             Event::Pipe(id, at) => self.commands.drain(&id, at, self.nowhere.as_fd()),
             Event::Leftover(at) => self.commands.drain_leftover(at, self.nowhere.as_fd()),
@@ -106,6 +112,7 @@ impl Supervisor {
             version: self.version,
             instance: self.instance.clone(),
             commands: self.commands.states(),
+            starting: Some(self.commands.starting()),
         };
         let pidfd = self.init.try_clone().into_iter().collect();
         self.connections.send(&welcome, pidfd);
