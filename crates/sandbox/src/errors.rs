@@ -67,6 +67,7 @@ pub(crate) fn of_exec(error: containers::ExecError) -> Error {
         E::Unsupported(_) => Error::new(ErrorCode::NotSupported, message),
         E::InstanceGone => Error::new(ErrorCode::InstanceStopped, message),
         E::StorageFull => Error::new(ErrorCode::StorageFull, message),
+        E::Busy(_) => Error::new(ErrorCode::Unavailable, message),
         E::Failed(_) => internal("starting the command", message),
     }
 }

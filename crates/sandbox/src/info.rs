@@ -2,7 +2,6 @@
 
 use crate::errors;
 use containers::Engine;
-use std::path::Path;
 use store::SandboxRow;
 use types::{ObjectId, Result, SandboxInfo, State, WorkspaceInfo, iso8601};
 
@@ -26,27 +25,8 @@ pub(crate) fn of(row: SandboxRow, workspace: WorkspaceInfo) -> SandboxInfo {
 
 /// Counts what `/workspace` holds.
 pub(crate) async fn workspace(engine: &dyn Engine, object: &ObjectId) -> Result<WorkspaceInfo> {
-    let root = engine.workspace(object).await.map_err(|e| errors::of_engine(&e))?;
-    tokio::task::spawn_blocking(move || count(&root))
-        .await
-        .map_err(|e| errors::internal("counting the workspace", e))
-}
-
-/// Files and directories below `root`, links not followed. What vanishes meanwhile or cannot
-/// be read is left out.
-fn count(root: &Path) -> WorkspaceInfo {
-    let mut info = WorkspaceInfo::default();
-    let mut open = vec![root.to_path_buf()];
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            let Ok(meta) = entry.metadata() else { continue };
-            info.files += 1;
-            if meta.is_dir() {
-                open.push(entry.path());
-            } else if meta.is_file() {
-                info.bytes += meta.len();
-            }
-        }
-    }
-    info
+    let measured = engine.measure_workspace(object).await;
+    let (files, bytes) =
+        measured.map_err(|e| errors::of_engine_work("counting the workspace", &e))?;
+    Ok(WorkspaceInfo { files, bytes })
 }
