@@ -129,6 +129,13 @@ impl Layout {
         counted.map_err(fail::step("count the workspace"))
     }
 
+    /// Moves all that is kept of an object out of reach, for good: an answer that follows is
+    /// true after a power cut as well. Blocks.
+    pub fn purge(&self, object: &ObjectId) -> io::Result<()> {
+        self.trash.throw(&self.sandboxes, &object.to_string())?;
+        Ok(rustix::fs::fsync(&self.sandboxes)?)
+    }
+
     /// Where `workspace` is.
     pub fn workspace_path(&self, object: &ObjectId) -> PathBuf {
         self.path.join("sandboxes").join(object.to_string()).join("workspace")

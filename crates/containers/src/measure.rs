@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Levels that are kept open.
 const WINDOW: usize = 32;
+/// Least that an entry counts as on the disk, bytes: empty files cost inodes.
+const ENTRY: u64 = 4096;
 /// Most entries that [`contents`] counts.
 const ENTRIES: u64 = 1_000_000;
 
@@ -23,8 +25,8 @@ struct Level {
 
 type Visit<'a> = &'a mut dyn FnMut(&Stat) -> ControlFlow<()>;
 
-/// Bytes in allocated blocks below a directory, itself included. A file with several names
-/// counts a part for each. Counting ends where there are more than `most`.
+/// Bytes in allocated blocks below a directory, itself included, and at least [`ENTRY`] for each
+/// entry. A file with several names counts a part for each. Counting ends where there are more than `most`.
 pub(crate) fn allocated(root: BorrowedFd<'_>, most: u64) -> io::Result<u64> {
     let mut bytes = blocks(&rustix::fs::fstat(root)?);
     walk(root, &mut |stat| {
@@ -32,7 +34,7 @@ pub(crate) fn allocated(root: BorrowedFd<'_>, most: u64) -> io::Result<u64> {
             FileType::Directory => 1,
             _ => u64::from(u32::try_from(stat.st_nlink).unwrap_or(1).max(1)),
         };
-        bytes = bytes.saturating_add(blocks(stat) / share);
+        bytes = bytes.saturating_add(blocks(stat).max(ENTRY) / share);
         if bytes > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(bytes)

@@ -23,6 +23,16 @@ fn files_are_counted_once_and_links_are_not_followed() {
 }
 
 #[test]
+fn empty_files_cost_something() {
+    let place = quick_dir();
+    let empty = measured(place.path());
+    for n in 0..50 {
+        File::create(place.path().join(n.to_string())).unwrap();
+    }
+    assert!(measured(place.path()) - empty >= 50 * 4096);
+}
+
+#[test]
 fn what_lies_at_the_bottom_of_a_deep_tree_is_seen() {
     let place = quick_dir();
     let bottom = chain(place.path(), 3000);

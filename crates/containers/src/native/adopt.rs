@@ -8,13 +8,13 @@ use super::link::Link;
 use super::{remains, start};
 use crate::fail::now_ms;
 use crate::layout::{Meta, read_json};
-use crate::{CommandEnd, CommandOutcome, Ending, Instance, dirs};
+use crate::{CommandEnd, CommandOutcome, Ending, dirs};
 use spawner::protocol::{
     CommandState, ExitFile, FromSupervisor, InstanceFile, OLDEST, ToSupervisor, VERSION,
 };
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use types::ObjectId;
 
 /// How long a supervisor may take to greet.
@@ -22,17 +22,28 @@ const WELCOME_MAX: Duration = Duration::from_secs(10);
 /// How long a half-made instance of an earlier daemon may take to show itself.
 const HALF_MADE_MAX: Duration = Duration::from_secs(2);
 
+/// What came of calling on a supervisor.
+enum Call {
+    Adopted(Arc<NativeInstance>),
+    /// Nobody opens.
+    Nobody,
+    /// Somebody is there and does not greet, or speaks nothing that we understand.
+    Silent,
+}
+
 /// Adopts what lies in a run directory; `None` where nothing worth keeping was.
 pub(super) async fn adopt(core: &Arc<Core>, object: ObjectId) -> Option<Arc<NativeInstance>> {
     let name = object.to_string();
     let run = dirs::open_at(&core.layout.run, &*name).ok()?;
-    let mut waited = Duration::ZERO;
+    let begun = Instant::now();
     loop {
         if let Some(exit) = read_json::<ExitFile>(&run, "exit") {
             return ended(core, object, run, Some(exit)).await;
         }
-        if let Some(found) = connect(core, object, &run).await {
-            return Some(found);
+        match connect(core, object, &run).await {
+            Call::Adopted(found) => return Some(found),
+            Call::Silent => break,
+            Call::Nobody => {}
         }
         // Its supervisor is gone, or has not come so far as to listen, or is giving up a start
         // whose daemon died: then it removes its files first.
@@ -41,15 +52,14 @@ pub(super) async fn adopt(core: &Arc<Core>, object: ObjectId) -> Option<Arc<Nati
             Some(file) => supervised(core, file),
             None => read_json::<Meta>(&run, "meta").is_some(),
         };
-        if !hope || waited >= HALF_MADE_MAX {
+        if !hope || begun.elapsed() >= HALF_MADE_MAX {
             break;
         }
-        let step = Duration::from_millis(20);
-        tokio::time::sleep(step).await;
-        waited += step;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     if read_json::<InstanceFile>(&run, "instance").is_some() {
-        return ended(core, object, run, None).await;
+        let exit = read_json::<ExitFile>(&run, "exit");
+        return ended(core, object, run, exit).await;
     }
     // A start that never ended: nobody was ever told of it.
     let core = core.clone();
@@ -65,20 +75,31 @@ fn supervised(core: &Core, file: &InstanceFile) -> bool {
 }
 
 /// An instance whose supervisor lives.
-async fn connect(core: &Arc<Core>, object: ObjectId, run: &OwnedFd) -> Option<Arc<NativeInstance>> {
-    let link = Link::new(spawner::connect(run.as_fd()).ok()?).ok()?;
-    link.send(ToSupervisor::Hello { version: VERSION }, Vec::new()).ok()?;
-    let heard = tokio::time::timeout(WELCOME_MAX, link.recv()).await;
-    let Ok(Ok(Some((message, fds)))) = heard else {
-        tracing::warn!(%object, "a supervisor does not greet");
-        return None;
+async fn connect(core: &Arc<Core>, object: ObjectId, run: &OwnedFd) -> Call {
+    let hello = || {
+        let link = Link::new(spawner::connect(run.as_fd())?)?;
+        link.send(ToSupervisor::Hello { version: VERSION }, Vec::new())?;
+        Ok::<_, std::io::Error>((link, run.try_clone()?))
     };
-    let FromSupervisor::Welcome { version, instance, commands } = message else { return None };
+    let Ok((link, run)) = hello() else { return Call::Nobody };
+    let heard = tokio::time::timeout(WELCOME_MAX, link.recv()).await;
+    let (message, fds) = match heard {
+        Ok(Ok(Some(heard))) => heard,
+        // It closed: it ends just now, and what it left says how.
+        Ok(Ok(None)) => return Call::Nobody,
+        Ok(Err(_)) | Err(_) => {
+            tracing::warn!(%object, "a supervisor does not greet; its instance is ended");
+            return Call::Silent;
+        }
+    };
+    let FromSupervisor::Welcome { version, instance, commands, .. } = message else {
+        return Call::Silent;
+    };
     if version < OLDEST {
         tracing::warn!(%object, version, "a supervisor is too old; its instance is ended");
-        return None;
+        return Call::Silent;
     }
-    let meta = meta(run, &instance);
+    let meta = meta(&run, &instance);
     let inactivity_ms = meta.inactivity_ms;
     let range = instance.id_base.map(|base| core.pool.adopt(base));
     let adopted = NativeInstance::new(Parts {
@@ -86,7 +107,7 @@ async fn connect(core: &Arc<Core>, object: ObjectId, run: &OwnedFd) -> Option<Ar
         object,
         file: InstanceFile { version, ..instance },
         meta,
-        run: run.try_clone().ok()?,
+        run,
         init: fds.into_iter().next(),
         link: Some(Arc::new(link)),
         range,
@@ -107,7 +128,7 @@ async fn connect(core: &Arc<Core>, object: ObjectId, run: &OwnedFd) -> Option<Ar
     if let Err(error) = adopted.freeze(false).await {
         tracing::debug!(%object, %error, "not thawed");
     }
-    Some(adopted)
+    Call::Adopted(adopted)
 }
 
 /// The note beside the instance, or what can stand for it.
@@ -166,12 +187,28 @@ async fn ended(
         }
     }
     found.finish(ending, open);
-    debug_assert!(!found.alive());
     Some(found)
+}
+
+/// A supervisor that stands still must not go on once we have judged. Blocks.
+fn end_supervisor(found: &NativeInstance) {
+    match spawner::find_supervisor(&found.file, found.run.as_fd()) {
+        Ok(None) => {}
+        Ok(Some(supervisor)) => {
+            // Ended meanwhile is as good.
+            let _ = spawner::signal(supervisor.as_fd(), 9);
+            let begun = Instant::now();
+            while spawner::alive(supervisor.as_fd()) && begun.elapsed() < HALF_MADE_MAX {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        Err(error) => tracing::warn!(object = %found.object, %error, "a supervisor is not found"),
+    }
 }
 
 /// No supervisor and no exit file: init's word, where it had one. Blocks.
 fn judge(found: &NativeInstance) -> Ending {
+    end_supervisor(found);
     let status_before = remains::status(&found.run);
     if let Err(error) = spawner::kill_remains(&found.file) {
         tracing::warn!(object = %found.object, %error, "remains of an instance");

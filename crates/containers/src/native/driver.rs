@@ -12,7 +12,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Connections that are made anew when one breaks while the supervisor lives.
+/// Connections that are made anew, without a word of the supervisor between, when one breaks
+/// while it lives.
 const RECONNECTS: u32 = 3;
 
 /// Drives an instance until it ends or the engine is dropped.
@@ -31,9 +32,11 @@ pub(super) async fn drive(instance: Arc<NativeInstance>) {
 }
 
 async fn until_the_end(instance: &Arc<NativeInstance>) -> (Ending, CommandOutcome) {
-    for _ in 0..=RECONNECTS {
+    let mut silent = 0;
+    while silent <= RECONNECTS {
         let Some(link) = instance.link() else { break };
-        if let Some(ending) = listen(instance, &link).await {
+        silent += 1;
+        if let Some(ending) = listen(instance, &link, &mut silent).await {
             return (ending, CommandOutcome::InstanceGone);
         }
         // The connection closed without a word. Usually because the supervisor is dead.
@@ -54,13 +57,15 @@ async fn until_the_end(instance: &Arc<NativeInstance>) -> (Ending, CommandOutcom
     after.unwrap_or((Ending::Unknown { at_ms: now_ms() }, CommandOutcome::Unknown))
 }
 
-/// Reads until the instance's end, or until the connection breaks (`None`).
-async fn listen(instance: &NativeInstance, link: &Link) -> Option<Ending> {
+/// Reads until the instance's end, or until the connection breaks (`None`). A message ends the
+/// silence.
+async fn listen(instance: &NativeInstance, link: &Link, silent: &mut u32) -> Option<Ending> {
     let read = async {
         loop {
             match link.recv().await {
                 Ok(Some((message, _fds))) => {
-                    if let Some(ending) = instance.told(message) {
+                    *silent = 0;
+                    if let Some(ending) = instance.told(link, message) {
                         return Some(ending);
                     }
                 }
@@ -85,7 +90,7 @@ async fn listen(instance: &NativeInstance, link: &Link) -> Option<Ending> {
             // What the supervisor said before it went is still to be read.
             let rest = async {
                 while let Ok(Some((message, _fds))) = link.recv().await {
-                    if let Some(ending) = instance.told(message) {
+                    if let Some(ending) = instance.told(link, message) {
                         return Some(ending);
                     }
                 }

@@ -1,9 +1,11 @@
 //! Running one command.
 
 use super::book::Answer;
-use super::instance::NativeInstance;
+use super::instance::{NativeInstance, PATIENCE};
 use super::pump::pump;
-use crate::{Command, CommandEnd, CommandEvent, CommandOutcome, ExecError, RunningCommand, fail};
+use crate::{
+    Command, CommandEnd, CommandEvent, CommandOutcome, ExecError, Instance, RunningCommand, fail,
+};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use spawner::protocol::{ExecFailure, ExecRequest, ToSupervisor};
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Events that wait for the caller; then the pipe fills, then the command waits.
 const EVENTS: usize = 16;
@@ -54,9 +56,15 @@ struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.instance.book.ended(&self.id) {
-            let _ = self.instance.send(ToSupervisor::Kill { id: self.id.clone() }, Vec::new());
-        }
+        kill(&self.instance, &self.id);
+    }
+}
+
+/// Kills a command's tree, where its end was not seen. What a broken connection swallows is
+/// said again when there is another.
+fn kill(instance: &NativeInstance, id: &str) {
+    if instance.book.kill(id) {
+        let _ = instance.send(ToSupervisor::Kill { id: id.to_owned() }, Vec::new());
     }
 }
 
@@ -103,42 +111,105 @@ pub(super) async fn exec(
         let meta = instance.meta.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         environment(&meta.env, env.iter().map(|(k, v)| (k, v.as_ref())))
     };
-    let Some((answered, ended)) = instance.book.expect(&id, &argv) else {
+    let Some(link) = instance.link() else { return Err(unreached(&instance, 0).await) };
+    let Some((answered, ended)) = instance.book.expect(&id, &argv, link.serial) else {
         return Err(ExecError::Failed(format!("a command with the id {id} is known already")));
     };
     let timeout_ms = timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
     let context = (argv[0].clone(), cwd.clone(), user.clone());
     let request = ExecRequest { id: id.clone(), argv, env, cwd, user, timeout_ms };
-    let guard = Guard { instance: instance.clone(), id: id.clone() };
-    if let Err(error) = instance.send(ToSupervisor::Exec(request), pipes.theirs) {
-        instance.book.forget(&id);
+    // Over the connection that the book names, and no other.
+    if let Err(error) = link.send(ToSupervisor::Exec(request), pipes.theirs) {
+        instance.book.strike(&id);
         return Err(match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ExecError::InstanceGone,
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                unreached(&instance, link.serial).await
+            }
             _ => step("send the command", error),
         });
     }
-    let answer = match tokio::time::timeout(START_MAX, answered).await {
-        Ok(Ok(answer)) => answer,
-        _ => {
-            // It must not begin once its caller has been told that nobody knows.
-            let _ = instance.send(ToSupervisor::Kill { id: id.clone() }, Vec::new());
-            Answer::Lost(CommandOutcome::Unknown)
-        }
-    };
-    let (tell, events) = mpsc::channel(EVENTS);
-    match answer {
-        Answer::Started { at_ms } => {
-            tokio::spawn(pump(pipes.stdout, pipes.stderr, ended, tell));
-            Ok(RunningCommand { started_at_ms: at_ms, events, guard: Box::new(guard) })
-        }
-        Answer::Failed { kind, step, errno } => Err(refused(kind, &step, errno, context)),
-        Answer::Lost(outcome) => {
-            // It may have run: that must not read as "nothing ran".
-            let at_ms = fail::now_ms();
-            let _ = tell.try_send(CommandEvent::End(CommandEnd { outcome, at_ms }));
-            Ok(RunningCommand { started_at_ms: at_ms, events, guard: Box::new(guard) })
+    // A task of its own: a caller that goes away must not leave a command that nobody forgets.
+    let (hand_over, handed) = oneshot::channel();
+    let sent = Sent { instance, id, answered, ended, stdout: pipes.stdout, stderr: pipes.stderr };
+    tokio::spawn(sent.answer(hand_over, context));
+    handed.await.unwrap_or_else(|_| Err(ExecError::Failed("the start broke off".to_owned())))
+}
+
+type Handed = Result<RunningCommand, ExecError>;
+
+/// A command that was sent and not yet answered.
+struct Sent {
+    instance: Arc<NativeInstance>,
+    id: String,
+    answered: oneshot::Receiver<Answer>,
+    ended: watch::Receiver<Option<CommandEnd>>,
+    stdout: Receiver,
+    stderr: Option<Receiver>,
+}
+
+impl Sent {
+    async fn answer(
+        self,
+        mut hand_over: oneshot::Sender<Handed>,
+        context: (String, String, Option<String>),
+    ) {
+        let Self { instance, id, answered, ended, stdout, stderr } = self;
+        let answer = tokio::select! {
+            answer = tokio::time::timeout(START_MAX, answered) => match answer {
+                Ok(Ok(answer)) => answer,
+                _ => Answer::Lost(CommandOutcome::Unknown),
+            },
+            () = hand_over.closed() => return abandon(&instance, &id).await,
+        };
+        let (tell, events) = mpsc::channel(EVENTS);
+        let guard = Box::new(Guard { instance: instance.clone(), id: id.clone() });
+        let handed = match answer {
+            Answer::Started { at_ms } => {
+                tokio::spawn(pump(stdout, stderr, ended, tell));
+                Ok(RunningCommand { started_at_ms: at_ms, events, guard })
+            }
+            Answer::Failed { kind, step, errno } => Err(refused(kind, &step, errno, context)),
+            Answer::Lost(outcome) => {
+                // It may have run, or run later: that must not read as "nothing ran", nor may
+                // it begin once its caller has been told that nobody knows.
+                if instance.ending().is_none() {
+                    abandon(&instance, &id).await;
+                }
+                let at_ms = fail::now_ms();
+                let _ = tell.try_send(CommandEvent::End(CommandEnd { outcome, at_ms }));
+                Ok(RunningCommand { started_at_ms: at_ms, events, guard })
+            }
+        };
+        if hand_over.send(handed).is_err() {
+            abandon(&instance, &id).await;
         }
     }
+}
+
+/// Kills a command of which nobody will ask; it is forgotten as soon as it has ended.
+async fn abandon(instance: &NativeInstance, id: &str) {
+    kill(instance, id);
+    instance.forget_command(id).await;
+}
+
+/// Why a command could not be sent: the instance ends, or its connection is just made anew.
+async fn unreached(instance: &NativeInstance, broken: u64) -> ExecError {
+    let mut engine_ends = instance.core.ends.subscribe();
+    let again = async {
+        while instance.link().is_none_or(|link| link.serial == broken) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        _ = instance.ended() => ExecError::InstanceGone,
+        () = again => busy(),
+        _ = engine_ends.wait_for(|ends| *ends) => busy(),
+        () = tokio::time::sleep(PATIENCE) => busy(),
+    }
+}
+
+fn busy() -> ExecError {
+    ExecError::Busy("the connection to the instance's supervisor broke".to_owned())
 }
 
 fn check(instance: &NativeInstance, command: &Command) -> Result<(), ExecError> {

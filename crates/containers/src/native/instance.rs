@@ -11,7 +11,7 @@ use crate::{
     RunningCommand, Usage, cgroup, fail,
 };
 use async_trait::async_trait;
-use spawner::protocol::{CommandExit, FromSupervisor, InstanceFile, StopWhy, ToSupervisor};
+use spawner::protocol::{FromSupervisor, InstanceFile, StopWhy, ToSupervisor};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -155,7 +155,8 @@ impl NativeInstance {
         if self.ending().is_some() {
             return Ok(());
         }
-        if why == StopWhy::Stopped {
+        // A main process that has ended already was not ended by us: the first reason counts.
+        if why == StopWhy::Stopped && super::remains::status(&self.run).is_none() {
             let mut asked = self.stop_asked.lock().unwrap_or_else(PoisonError::into_inner);
             asked.get_or_insert_with(|| note.clone());
         }
@@ -177,14 +178,19 @@ impl NativeInstance {
         }
     }
 
-    /// What a supervisor tells.
-    pub fn told(&self, message: FromSupervisor) -> Option<Ending> {
+    /// What a supervisor tells over a connection.
+    pub fn told(&self, link: &Link, message: FromSupervisor) -> Option<Ending> {
         match message {
             FromSupervisor::Started { id, at_ms } => self.book.started(&id, at_ms),
             FromSupervisor::ExecFailed { id, kind, step, errno } => {
                 self.book.failed(&id, kind, step, errno);
             }
-            FromSupervisor::Exited { id, end } => self.book.exited(&id, &end),
+            FromSupervisor::Exited { id, end } => {
+                if self.book.exited(&id, &end) {
+                    // Where it cannot be sent the next greeting says it.
+                    let _ = link.send(ToSupervisor::Forget { id }, Vec::new());
+                }
+            }
             FromSupervisor::Done => {
                 let next = self.done.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                 if let Some(next) = next {
@@ -192,13 +198,11 @@ impl NativeInstance {
                 }
             }
             FromSupervisor::Ended { exit } => return Some(ending::of_exit(&exit)),
-            FromSupervisor::Welcome { commands, .. } => {
-                // After a broken connection: what ended meanwhile.
-                for state in commands {
-                    let end: Option<CommandExit> = state.end;
-                    if let Some(end) = end {
-                        self.book.exited(&state.id, &end);
-                    }
+            FromSupervisor::Welcome { commands, starting, .. } => {
+                // After a broken connection: what happened meanwhile.
+                let now = fail::now_ms();
+                for say in self.book.greeted(link.serial, &commands, starting.as_deref(), now) {
+                    let _ = link.send(say, Vec::new());
                 }
             }
             FromSupervisor::Ready { .. } | FromSupervisor::CreateFailed { .. } => {}
@@ -238,7 +242,11 @@ impl Instance for NativeInstance {
     }
 
     fn alive(&self) -> bool {
-        self.init.as_ref().is_some_and(|init| spawner::alive(init.as_fd()))
+        match &self.init {
+            Some(init) => spawner::alive(init.as_fd()),
+            // For want of descriptors its pidfd was not passed on.
+            None => matches!(spawner::find(&self.file), Ok(Some(_))),
+        }
     }
 
     async fn exec(&self, command: Command) -> Result<RunningCommand, ExecError> {
@@ -260,7 +268,9 @@ impl Instance for NativeInstance {
     }
 
     async fn forget_command(&self, id: &str) {
-        self.book.forget(id);
+        if !self.book.forget(id) {
+            return;
+        }
         let sent = self.send(ToSupervisor::Forget { id: id.to_owned() }, Vec::new());
         if sent.is_err() && super::exec::plain_id(id) {
             let none = rustix::fs::AtFlags::empty();

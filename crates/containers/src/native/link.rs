@@ -5,6 +5,7 @@ use spawner::protocol::{FromSupervisor, ToSupervisor};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
@@ -13,8 +14,12 @@ use tokio::sync::Notify;
 /// Messages that wait for room in the socket; more means that the supervisor stands still.
 const QUEUE_MAX: usize = 4096;
 
+static SERIALS: AtomicU64 = AtomicU64::new(1);
+
 /// One connection.
 pub(super) struct Link {
+    /// Tells it from all others.
+    pub serial: u64,
     /// Of type SOCK_SEQPACKET: only its readiness is used as a datagram socket's.
     socket: UnixDatagram,
     queue: Mutex<Queue>,
@@ -32,7 +37,8 @@ impl Link {
     pub fn new(socket: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         let socket = UnixDatagram::from_std(socket.into())?;
-        Ok(Self { socket, queue: Mutex::default(), queued: Notify::new() })
+        let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { serial, socket, queue: Mutex::default(), queued: Notify::new() })
     }
 
     /// Sends a message after all earlier ones. `BrokenPipe` where nobody listens any more.

@@ -193,12 +193,12 @@ impl Engine for NativeEngine {
     }
 
     async fn purge(&self, object: &ObjectId) -> Result<(), Error> {
-        let layout = &self.core.layout;
         if self.core.running().iter().any(|instance| instance.object == *object) {
             return Err(Error::Failed("an instance of this sandbox runs".to_owned()));
         }
-        let name = object.to_string();
-        let gone = layout.trash.throw(&layout.sandboxes, &name);
+        let (layout, object) = (self.core.layout.clone(), *object);
+        let gone = tokio::task::spawn_blocking(move || layout.purge(&object)).await;
+        let gone = gone.map_err(|e| Error::Failed(format!("the removal broke off: {e}")))?;
         gone.map_err(fail::step("remove the workspace"))
     }
 

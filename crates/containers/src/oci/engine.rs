@@ -174,8 +174,9 @@ impl Engine for OciEngine {
     }
 
     async fn purge(&self, object: &ObjectId) -> Result<(), Error> {
-        let layout = &self.shared.layout;
-        let gone = layout.trash.throw(&layout.sandboxes, &object.to_string());
+        let (layout, object) = (self.shared.layout.clone(), *object);
+        let gone = tokio::task::spawn_blocking(move || layout.purge(&object)).await;
+        let gone = gone.map_err(|e| Error::Failed(format!("the removal broke off: {e}")))?;
         gone.map_err(fail::step("remove the workspace"))
     }
 
