@@ -145,7 +145,7 @@ fn a_link_as_mount_point_is_refused() {
         let Err((failed, dirs)) = try_create(&helper, dirs, &wanted) else {
             panic!("/{name} -> /etc was accepted");
         };
-        let FromSupervisor::CreateFailed { step, entrypoint, .. } = failed else {
+        let FromSupervisor::CreateFailed { step, entrypoint, .. } = *failed else {
             panic!("{failed:?}");
         };
         assert!(step.contains(&format!("/{name}")) && !entrypoint, "{step}");
@@ -169,7 +169,7 @@ fn a_failed_start_says_why_and_leaves_nothing() {
         let Err((failed, dirs)) = try_create(&helper, Dirs::new(busybox), &wanted) else {
             panic!("{argv:?} was started");
         };
-        let FromSupervisor::CreateFailed { entrypoint, errno: found, .. } = failed else {
+        let FromSupervisor::CreateFailed { entrypoint, errno: found, .. } = *failed else {
             panic!("{failed:?}");
         };
         assert!(entrypoint, "{argv:?}");
@@ -185,7 +185,7 @@ fn a_failed_start_says_why_and_leaves_nothing() {
     let Err((failed, dirs)) = try_create(&helper, Dirs::new(busybox), &wanted) else {
         panic!("a limit was ignored");
     };
-    let FromSupervisor::CreateFailed { step, .. } = failed else { panic!("{failed:?}") };
+    let FromSupervisor::CreateFailed { step, .. } = *failed else { panic!("{failed:?}") };
     assert!(step.contains("/no/such/limit"), "{step}");
     nothing_is_left(&dirs, &wanted);
 }

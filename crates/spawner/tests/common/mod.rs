@@ -226,7 +226,7 @@ pub fn try_create(
     helper: &Helper,
     dirs: Dirs,
     request: &CreateRequest,
-) -> Result<Instance, (FromSupervisor, Dirs)> {
+) -> Result<Instance, (Box<FromSupervisor>, Dirs)> {
     let [run, log, workspace, image] =
         ["run", "log", "workspace", "image"].map(|name| dir_fd(&dirs.path(name)));
     let usr = request.host_image.then(|| dir_fd(Path::new("/usr")));
@@ -247,7 +247,7 @@ pub fn try_create(
             init: fds.remove(0),
             backlog: VecDeque::new(),
         }),
-        (other, _) => Err((other, dirs)),
+        (other, _) => Err((Box::new(other), dirs)),
     }
 }
 
