@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use types::TimeDefaults;
 
 /// The keys, as they stand in a file; in the environment `SANDKEEP_IDLE_LIMIT` and so on.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 14] = [
     "listen",
     "data",
     "stop-on-exit",

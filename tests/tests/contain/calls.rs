@@ -65,11 +65,13 @@ async fn what_reaches_the_machine() {
     let works =
         r#"print syscall(39) > 1 ? "yes" : "no", " ", syscall(41, 1, 1, 0) >= 0 ? "yes" : "no";"#;
     assert_eq!(perl(&server, "a", works).await["stdout"], "yes yes");
-    let mut program = String::from("$| = 1; my $r;\n");
+    // Texts in a list of variables: the call wants to write to what it is given.
+    let mut program =
+        String::from("$| = 1; my $r; sub call { my @a = @_; syscall($a[0], @a[1..$#a]) }\n");
     for (name, call) in REFUSED {
         // A child of a clone that worked must not go on with the list.
         program += &format!(
-            "$! = 0; my $p = $$; $r = syscall({call}); exit 0 if $$ != $p; \
+            "$! = 0; my $p = $$; $r = call({call}); exit 0 if $$ != $p; \
              print '{name}: ', ($r == -1 ? $! + 0 : \"worked $r\"), \"\\n\";\n"
         );
     }
@@ -100,7 +102,7 @@ async fn what_sets_something_of_the_machine() {
         /proc/sys/kernel/hostname /proc/sys/vm/drop_caches /proc/sys/vm/overcommit_memory \
         /proc/sys/net/ipv4/ip_forward /proc/sysrq-trigger /proc/irq/default_smp_affinity \
         /proc/sys/fs/binfmt_misc/register /sys/kernel/uevent_helper /sys/power/state \
-        /sys/kernel/mm/transparent_hugepage/enabled /proc/1/oom_score_adj; do \
+        /sys/kernel/mm/transparent_hugepage/enabled /proc/sys/kernel/sysrq; do \
         if test -e $f && (echo 1 > $f) 2>/dev/null; then echo wrote $f; fi; done; \
         find /sys -maxdepth 4 -type d 2>/dev/null | head -300 | while read d; do \
         mkdir $d/made 2>/dev/null && echo made $d; done; \

@@ -57,3 +57,45 @@ pub fn import(server: &Server, name: &str, path: &Path) {
         .expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// Lets commands execute what executes them (`/proc/self/exe`), and opens the program behind
+/// every process for writing: while it runs, and through a descriptor once it has ended.
+pub async fn hunt_our_programs(server: &Server, program: &Path) {
+    let before = std::fs::read(program).expect("the program");
+    let script = "ln -s /proc/self/exe /workspace/self; \
+        printf '#!/proc/self/exe\\n' > /workspace/bang; chmod +x /workspace/bang";
+    sh(server, "a", script).await;
+    let hunter = r#"
+        my (%held, %seen);
+        my $end = time + 4;
+        while (time < $end) {
+            for my $d (glob "/proc/[0-9]*") {
+                my $to = readlink "$d/exe";
+                next unless defined $to;
+                $seen{$to} = 1;
+                print "wrote $to\n" if $to !~ m{^/usr/} && open(my $w, "+<", "$d/exe");
+                open($held{$to}, "<", "$d/exe") unless $to =~ m{^/usr/} or $held{$to};
+            }
+            for my $to (keys %held) {
+                next unless $held{$to};
+                my $n = fileno $held{$to};
+                print "wrote $to later\n" if open(my $w, "+<", "/proc/self/fd/$n");
+            }
+        }
+        print "saw $_\n" for sort keys %seen;"#;
+    let hunting = perl(server, "a", hunter);
+    let starting = async {
+        for _ in 0..20 {
+            for argv in [["/workspace/self", "--help"], ["/workspace/bang", "x"], ["true", "x"]] {
+                let body = json!({ "argv": argv });
+                let answer = server.post("/v1/sandboxes/a/exec", body).await;
+                assert!(matches!(answer.status, 200 | 422), "{}", answer.text());
+            }
+        }
+    };
+    let (found, ()) = tokio::join!(hunting, starting);
+    let found = found["stdout"].as_str().expect("text");
+    assert!(found.contains("saw /usr/bin/perl"), "{found}");
+    assert!(!found.contains("wrote"), "{found}");
+    assert!(std::fs::read(program).expect("the program") == before, "it was changed");
+}

@@ -26,7 +26,7 @@ async fn busybox_works_from_import_to_removal() {
         let path = format!("/v1/sandboxes/{image}");
         server.put(&path, json!({ "image": image })).await.expect(201);
         let script = "echo $PATH | grep -c bin; id -un; ls /usr 2>/dev/null | wc -l; \
-            echo kept > /workspace/f; ps | grep -c busybox_nothing; hostname";
+            echo kept > /workspace/f; ps -o comm | grep -c systemd; hostname";
         assert_eq!(sh(&server, image, script).await, format!("1\nroot\n0\n0\n{image}"));
         assert_eq!(sh_as(&server, image, "ada", "id -u; id -g").await, "1000\n1000");
         // A root that is fresh at each start, and a workspace that stays.

@@ -114,7 +114,7 @@ async fn no_socket_and_no_network_of_the_machine() {
     // Its own loopback works, and is not that of others.
     let listen = r#"use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
         bind($s, pack_sockaddr_in(7070, INADDR_ANY)) or die $!; listen($s, 5) or die $!;
-        if (fork) { exit 0 } close(STDOUT); close(STDERR); while (accept(my $c, $s)) { print $c "hello"; }"#;
+        if (fork) { exit 0 } close(STDOUT); close(STDERR); while (accept(my $c, $s)) { print $c "hello"; close $c; }"#;
     perl(&server, "a", listen).await;
     let ask = r#"use Socket; socket(my $s, PF_INET, SOCK_STREAM, 0) or die; $! = 0;
         print connect($s, pack_sockaddr_in(7070, inet_aton("127.0.0.1"))) ? <$s> // "" : $! + 0;"#;

@@ -22,7 +22,11 @@ impl Home {
             let mode = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(dir.path().join(name), mode).expect("chmod");
         }
-        std::os::unix::fs::chown(dir.path().join("data"), Some(USER), Some(USER)).expect("chown");
+        // The program is this user's own, too: what is inside must not be able to write it.
+        for name in ["data", "sandkeep"] {
+            let path = dir.path().join(name);
+            std::os::unix::fs::chown(path, Some(USER), Some(USER)).expect("chown");
+        }
         Self(dir)
     }
 
@@ -76,6 +80,7 @@ async fn runs_stops_and_is_adopted() {
         .await,
         ""
     );
+    hunt_our_programs(&server, &home.program()).await;
     // kill -9, a command in flight, adoption.
     let before = server.get("/sandboxes/a").await.expect(200);
     let pid = init(&home.data(), "a");
@@ -141,7 +146,7 @@ async fn what_it_cannot_do_is_told_and_refused() {
     let data = data.to_str().expect("text");
     let doctor = home.run(&["doctor", "--data", data]);
     let told = String::from_utf8_lossy(&[doctor.stdout, doctor.stderr].concat()).into_owned();
-    for word in ["memory", "processes", "users"] {
+    for word in ["an ordinary user", "limits", "other users"] {
         assert!(told.contains(word), "doctor does not tell of {word}: {told}");
     }
     let shown = home.run(&["--url", &server.url, "inspect", "there"]);

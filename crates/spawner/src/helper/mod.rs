@@ -55,7 +55,20 @@ impl Helper {
     /// # Errors
     /// Where no process can be started.
     pub fn spawn() -> io::Result<Self> {
-        Self::spawn_with(Path::new("/proc/self/exe"))
+        let exe = Path::new("/proc/self/exe");
+        // A command inside can execute what its supervisor was made of (`/proc/self/exe`), and
+        // then others there can open that file. Root's is not theirs to write. An ordinary
+        // user's may be: those get a sealed copy.
+        if !rustix::process::geteuid().is_root()
+            && let Ok(copy) = std::fs::read(exe).and_then(|bytes| channel::sealed_memfd(&bytes))
+        {
+            let path = format!("/proc/self/fd/{}", copy.as_raw_fd());
+            // A machine that executes no memory files answers with an error.
+            if let Ok(helper) = Self::spawn_with(Path::new(&path)) {
+                return Ok(helper);
+            }
+        }
+        Self::spawn_with(exe)
     }
 
     /// Starts a program that calls [`run_if_asked`] first as a helper.

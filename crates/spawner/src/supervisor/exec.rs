@@ -9,7 +9,7 @@ use crate::sys::{self, flags};
 use rustix::fs::{FileType, Gid, Mode, Uid};
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Where a program is looked for if the environment does not say.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -40,7 +40,7 @@ pub(super) fn run(plan: Plan) -> ! {
         Ok(report) => report,
         Err(_) => sys::exit_now(125),
     };
-    let refusal = match become_command(plan) {
+    let refusal = match become_command(plan, report.as_raw_fd()) {
         Ok(never) => match never {},
         Err(refusal) => refusal,
     };
@@ -90,7 +90,7 @@ fn step<T, E: Into<io::Error>>(what: &str, result: Result<T, E>) -> Result<T, Re
     })
 }
 
-fn become_command(plan: Plan) -> Result<Never, Refusal> {
+fn become_command(plan: Plan, report: RawFd) -> Result<Never, Refusal> {
     let request = plan.request;
     step("join the cgroups", plan.groups.join_command(&request.id))?;
     // Without ids of its own the instance's user namespace was entered on the way here.
@@ -103,12 +103,20 @@ fn become_command(plan: Plan) -> Result<Never, Refusal> {
         step("give the pipes away", give(&plan.stdio, base, base))?;
     }
     step("enter the instance's namespaces", sys::enter(plan.init, all))?;
+    for (number, fd) in (0..).zip(plan.stdio) {
+        step("arrange descriptors", sys::dup_onto(fd, number, false))?;
+    }
+    // Before any path of the instance's or of the caller's is looked at: through
+    // `/proc/self/fd` each directory of the machine that is open here would be a way out.
+    step("arrange descriptors", sys::keep_only(vec![report]))?;
+    std::mem::forget(plan.report);
+    let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     let ids = match user::find(request.user.as_deref()) {
         Some(ids) if users || ids == Ids::root() => ids,
         _ => return Err(refuse(ExecFailure::UserNotFound, "find the user", 0)),
     };
     if ids.uid != 0 || ids.gid != 0 {
-        step("give the pipes away", give(&plan.stdio, ids.uid, ids.gid))?;
+        step("give the pipes away", give(&stdio, ids.uid, ids.gid))?;
     }
     step("bound capabilities", caps::bound())?;
     let groups = users.then_some(&*ids.groups);
@@ -116,14 +124,11 @@ fn become_command(plan: Plan) -> Result<Never, Refusal> {
     step("setsid", rustix::process::setsid())?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     step("restore resource limits", super::restore_limits())?;
-    for (number, fd) in (0..).zip(plan.stdio) {
-        step("arrange descriptors", sys::dup_onto(fd, number, false))?;
-    }
-    step("arrange descriptors", sys::close_from(3, true))?;
+    step("drop capabilities", caps::settle(ids.uid == 0))?;
+    // With no more rights than the command itself has.
     rustix::process::chdir(&*request.cwd).map_err(|e| {
         refuse(ExecFailure::CwdNotFound, "change to the working directory", e.raw_os_error())
     })?;
-    step("drop capabilities", caps::settle(ids.uid == 0))?;
     let (argv, envp) = (texts(&request.argv)?, texts(&request.env)?);
     step("reset signals", sys::reset_signals())?;
     step("load the seccomp filter", seccomp::load())?;

@@ -56,6 +56,7 @@ pub(super) fn enter_root(parts: Parts, tmpfs: u64, users: bool) -> Result<(), Fa
     if let Some(usr) = usr {
         let to = directory(root, "usr")?;
         sys::move_mount(usr.as_fd(), to.as_fd(), c"").step("mount /usr")?;
+        hide_configuration(root)?;
     }
     rustix::process::fchdir(root).step("enter the new root")?;
     rustix::process::pivot_root(".", ".").step("pivot_root")?;
@@ -163,6 +164,27 @@ fn devices(root: BorrowedFd, tmpfs: u64, users: bool) -> Result<(), Fail> {
         ("stderr", "/proc/self/fd/2"),
     ] {
         rustix::fs::symlinkat(to, dev, name).step(&format!("make /dev/{name}"))?;
+    }
+    Ok(())
+}
+
+/// Covers what the machine's administrator put below /usr: configuration may hold secrets
+/// (registries, proxies), and sources are nobody's business.
+fn hide_configuration(root: BorrowedFd) -> Result<(), Fail> {
+    let flags = NO_PROGRAMS | MountFlags::RDONLY;
+    for name in ["usr/etc", "usr/local/etc", "usr/src"] {
+        let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        // A link is followed inside the new root only; what leads nowhere there shows nothing.
+        match rustix::fs::openat2(root, name, open, Mode::empty(), resolve) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+            Err(e) => return Err(e).step(&format!("look at /{name}")),
+            Ok(target) => {
+                let target = format!("/proc/self/fd/{}", target.as_raw_fd());
+                rustix::mount::mount("tmpfs", &*target, "tmpfs", flags, Some(c"size=4k"))
+                    .step(&format!("cover /{name}"))?;
+            }
+        }
     }
     Ok(())
 }
