@@ -1,12 +1,16 @@
 //! The life of sandboxes: the documents' walks, starts and stops, time, lists (sections 3, 5, 6,
 //! 8 and 12 of the contract).
 
+#[path = "life/adoption.rs"]
+mod adoption;
 #[path = "life/backstop.rs"]
 mod backstop;
 #[path = "life/clock.rs"]
 mod clock;
 #[path = "life/configuration.rs"]
 mod configuration;
+#[path = "life/crowds.rs"]
+mod crowds;
 #[path = "life/documents.rs"]
 mod documents;
 #[path = "life/expiry.rs"]

@@ -1,7 +1,7 @@
 //! Starts that fail.
 
-use crate::rig::{make, record, stops};
-use e2e::Server;
+use crate::rig::{make, record, sh, stop, stops};
+use e2e::{Server, binary};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -58,4 +58,49 @@ async fn an_unknown_image_is_named() {
     let answer = server.json("PATCH", "/v1/sandboxes/x", patch).await;
     answer.expect_error(422, "IMAGE_NOT_FOUND");
     assert_eq!(server.exec("x", &["echo", "fine"]).await["stdout"], "fine\n");
+}
+
+#[tokio::test]
+async fn a_failed_start_keeps_the_workspace() {
+    let server = Server::start().await;
+    sh(&server, "a", "echo kept > /workspace/f").await;
+    stop(&server, "a").await;
+    let path = "/v1/sandboxes/a";
+    let patch = json!({"entrypoint": ["/no/such/program"]});
+    server.json("PATCH", path, patch).await.expect(200);
+    let answer = crate::rig::run(&server, "a", &["true"]).await;
+    answer.expect_error(503, "INSTANCE_START_FAILED");
+    server.json("PATCH", path, json!({"entrypoint": ["sleep", "1000000"]})).await.expect(200);
+    assert_eq!(sh(&server, "a", "cat /workspace/f").await["stdout"], "kept\n");
+}
+
+#[tokio::test]
+async fn an_image_that_was_removed_is_named_and_may_come_back() {
+    let server = Server::start().await;
+    let root = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(root.path().join("bin")).expect("it can be made");
+    std::fs::copy("/bin/busybox", root.path().join("bin/busybox")).expect("busybox-static");
+    let image = |args: &[&str]| {
+        let output = std::process::Command::new(binary())
+            .arg("--data")
+            .arg(&server.data)
+            .arg("image")
+            .args(args)
+            .output()
+            .expect("the program starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let path = root.path().to_str().expect("text").to_owned();
+    image(&["import", "tiny", &path]);
+    make(&server, "a", json!({"image": "tiny"})).await;
+    let echo = ["/bin/busybox", "echo", "hello"];
+    assert_eq!(server.exec("a", &echo).await["stdout"], "hello\n");
+    stop(&server, "a").await;
+    image(&["rm", "tiny"]);
+    let error = crate::rig::run(&server, "a", &echo).await.expect_error(422, "IMAGE_NOT_FOUND");
+    assert!(error["message"].as_str().unwrap().contains("tiny"), "{error}");
+    let record = record(&server, "a").await;
+    assert_eq!((&record["state"], &record["cause"]), (&json!("stopped"), &json!("failed")));
+    image(&["import", "tiny", &path]);
+    assert_eq!(server.exec("a", &echo).await["stdout"], "hello\n");
 }

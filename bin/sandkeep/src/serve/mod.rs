@@ -112,6 +112,10 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
         _ = &mut again => tracing::warn!("ending at once"),
     }
     socket.remove();
+    // Where instances live on theirs stay too; the next server makes what it needs.
+    if let Err(error) = containers::remove_cgroup_parents(data) {
+        tracing::warn!(%error, "an empty cgroup stays");
+    }
     store.close().await;
     Ok(())
 }
