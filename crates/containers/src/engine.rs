@@ -349,10 +349,7 @@ pub trait Engine: Send + Sync {
     /// What lies in `/workspace` of the object: how many files and directories, the root
     /// excluded, and the lengths of the plain files in bytes. Links are not followed; counting
     /// ends at a million entries. 0 and 0 where the directory is not there.
-    async fn measure_workspace(&self, object: &ObjectId) -> Result<(u64, u64), Error> {
-        let _ = object;
-        Err(Error::Unsupported("this engine does not measure workspaces".to_owned()))
-    }
+    async fn measure_workspace(&self, object: &ObjectId) -> Result<(u64, u64), Error>;
 
     /// Deletes all that is kept of an object without an instance: workspace and logs. What a
     /// crash leaves half deleted is out of reach at once and removed at the next [`Engine::adopt`].

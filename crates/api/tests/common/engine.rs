@@ -78,6 +78,9 @@ impl Engine for Processes {
         std::fs::create_dir_all(&dir).map_err(|e| Error::Failed(e.to_string()))?;
         Ok(dir)
     }
+    async fn measure_workspace(&self, _object: &ObjectId) -> Result<(u64, u64), Error> {
+        Ok((0, 0))
+    }
     async fn purge(&self, object: &ObjectId) -> Result<(), Error> {
         let _ = std::fs::remove_dir_all(self.dir.join(object.to_string()));
         Ok(())
