@@ -58,25 +58,39 @@ async fn heavy_stops_that_nobody_reads_hold_up_nothing() {
         .expect("the program starts");
     let stderr = std::io::BufReader::new(child.stderr.take().expect("piped"));
     let mut lines = stderr.lines().map_while(Result::ok);
-    let url = lines.find_map(|l| l.split_once("listening on ").map(|(_, url)| url.to_owned()));
+    let mut told = Vec::new();
+    let url = lines.find_map(|line| {
+        let url = line.split_once("listening on ").map(|(_, url)| url.to_owned());
+        told.push(line);
+        url
+    });
     let url = url.expect("it listens");
+    // When sandboxes expire is said at the start.
+    assert!(told.iter().any(|l| l.contains("expire") && l.contains("30d")), "{told:?}");
     let rest = std::thread::spawn(move || lines.for_each(drop));
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let post = async |path: &str| {
-        let path = format!("{url}/v1/sandboxes/a/{path}");
-        http.post(path).send().await.expect("it answers").status().as_u16()
+    let post = async |path: String, body: Value| {
+        let request = http.post(format!("{url}/v1/sandboxes/{path}"));
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        request.send().await.expect("it answers").status().as_u16()
     };
     // More than the pipe takes, and more than there are threads to wait for it.
-    for round in 0..900 {
-        assert_eq!(post("start").await, 200, "round {round}");
-        assert_eq!(post("stop").await, 204, "round {round}");
-    }
-    let stops: Value = {
-        let answer = http.get(format!("{url}/v1/sandboxes/a/stops")).send().await;
-        let text = answer.expect("it answers").text().await.expect("a body");
-        serde_json::from_str(&text).expect("JSON")
-    };
-    assert_eq!(stops.as_array().map(Vec::len), Some(900));
+    let reason = "\u{1F980}".repeat(200);
+    let cycles = ["a", "b", "c", "d"].map(|id| {
+        let (post, reason) = (&post, &reason);
+        async move {
+            for round in 0..160 {
+                assert_eq!(post(format!("{id}/start"), json!({})).await, 200, "round {round}");
+                let body = json!({"reason": reason});
+                assert_eq!(post(format!("{id}/stop"), body).await, 204, "round {round}");
+            }
+        }
+    });
+    futures::future::join_all(cycles).await;
+    let answer = http.get(format!("{url}/v1/sandboxes/a/stops")).send().await;
+    let text = answer.expect("it answers").text().await.expect("a body");
+    let stops: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(stops.as_array().map(Vec::len), Some(160));
     // Nor does it hold up its end.
     let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a pid");
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");

@@ -68,8 +68,6 @@ async fn without_a_ttl_nothing_expires() {
     let server = Server::with(&["--idle-ttl", "0"]).await;
     let info = make(&server, "a", json!({})).await;
     assert_eq!(info["expiresAt"], Value::Null);
-    let talk = server.talk().join("\n");
-    let _ = talk;
     let info = make(&server, "b", json!({"idleTtlMs": 60_000})).await;
     let used = info["lastUsed"].as_str().unwrap();
     assert_eq!(types::iso8601(ms(&info["expiresAt"]) - 60_000), used);
