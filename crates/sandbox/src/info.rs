@@ -1,12 +1,18 @@
 //! `SandboxInfo` of what is kept (S4).
 
 use crate::errors;
-use containers::Engine;
+use containers::{Capabilities, Engine};
 use store::SandboxRow;
 use types::{ObjectId, Result, SandboxInfo, State, WorkspaceInfo, iso8601};
 
-/// The info of a row.
-pub(crate) fn of(row: SandboxRow, workspace: WorkspaceInfo) -> SandboxInfo {
+/// The info of a row, on an engine that can do this.
+pub(crate) fn of(row: SandboxRow, workspace: WorkspaceInfo, can: Capabilities) -> SandboxInfo {
+    let limits = [
+        ("memoryMib", can.memory_limit),
+        ("pids", can.pids_limit),
+        ("vcpu", can.cpu_limit),
+        ("diskMb", can.disk_limit),
+    ];
     let ttl = row.settings.time.idle_ttl_ms;
     SandboxInfo {
         id: row.name.id,
@@ -20,6 +26,7 @@ pub(crate) fn of(row: SandboxRow, workspace: WorkspaceInfo) -> SandboxInfo {
         running: row.record.as_ref().is_some_and(|r| r.state == State::Running),
         record: row.record,
         settings: row.settings,
+        not_enforced: limits.iter().filter(|(_, can)| !can).map(|(f, _)| (*f).into()).collect(),
     }
 }
 

@@ -144,7 +144,7 @@ impl Sandboxes {
     pub async fn info(&self, name: &SandboxName) -> Result<SandboxInfo> {
         let row = self.row(name).await?;
         let workspace = info::workspace(self.world.engine.as_ref(), &row.object).await?;
-        Ok(info::of(row, workspace))
+        Ok(info::of(row, workspace, self.world.engine.capabilities()))
     }
 
     /// Its record; `None`: known and never started. No activity. Errors: `SANDBOX_NOT_FOUND`.

@@ -52,6 +52,10 @@ pub struct SandboxInfo {
     pub record: Option<Record>,
     /// Its settings.
     pub settings: Settings,
+    /// Limits in `settings` that this server cannot enforce (it runs as an ordinary user, or the
+    /// machine lacks something); absent: all hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_enforced: Vec<String>,
 }
 
 /// One sandbox in a list.

@@ -29,6 +29,7 @@ async fn busybox_works_from_import_to_removal() {
             echo kept > /workspace/f; ps -o comm | grep -c systemd; hostname";
         assert_eq!(sh(&server, image, script).await, format!("1\nroot\n0\n0\n{image}"));
         assert_eq!(sh_as(&server, image, "ada", "id -u; id -g").await, "1000\n1000");
+        assert_eq!(sh_as(&server, image, "ada", "cat /etc/passwd | wc -l").await, "2");
         // A root that is fresh at each start, and a workspace that stays.
         sh(&server, image, "rm -rf /etc/passwd /home; echo x > /new").await;
         server.post(&format!("{path}/stop"), json!(null)).await.expect(204);

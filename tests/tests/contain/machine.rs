@@ -195,4 +195,8 @@ async fn programs_of_the_machine_work() {
         tried += 1;
     }
     assert!(tried > 0, "the machine has none of them");
+    // For other users than root, too.
+    let closed = "find / -xdev -type d ! -perm -005 2>/dev/null";
+    assert_eq!(sh(&server, "a", closed).await, "/root");
+    assert_eq!(sh_as(&server, "a", "1000", "echo x > /var/tmp/x; cat /var/tmp/x").await, "x");
 }

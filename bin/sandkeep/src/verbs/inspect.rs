@@ -36,6 +36,10 @@ pub fn state(state: Option<State>) -> &'static str {
 
 fn told(info: &SandboxInfo) -> Vec<(&'static str, String)> {
     let (settings, time, limits) = (&info.settings, &info.settings.time, &info.settings.limits);
+    let held = |field: &str, value: String| match info.not_enforced.iter().any(|f| f == field) {
+        true => format!("{value} (not enforced here; see sandkeep doctor)"),
+        false => value,
+    };
     let never = |ms| if ms == 0 { "never".to_owned() } else { format_ms(ms) };
     let mut told = vec![
         ("name", info.id.to_string()),
@@ -63,10 +67,10 @@ fn told(info: &SandboxInfo) -> Vec<(&'static str, String)> {
         ("check interval", format_ms(time.check_interval_ms)),
         ("inactivity time-out", format_ms(time.inactivity_timeout_ms)),
         ("idle ttl", never(time.idle_ttl_ms)),
-        ("memory", format!("{} MiB", limits.memory_mib)),
-        ("vcpu", limits.vcpu.to_string()),
-        ("pids", limits.pids.to_string()),
-        ("disk", format!("{} MB", limits.disk_mb)),
+        ("memory", held("memoryMib", format!("{} MiB", limits.memory_mib))),
+        ("vcpu", held("vcpu", limits.vcpu.to_string())),
+        ("pids", held("pids", limits.pids.to_string())),
+        ("disk", held("diskMb", format!("{} MB", limits.disk_mb))),
     ]);
     let (files, bytes) = (info.workspace.files, info.workspace.bytes);
     told.push(("workspace", format!("{files} files, {bytes} bytes")));

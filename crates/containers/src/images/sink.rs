@@ -21,6 +21,13 @@ pub(super) struct Meta {
     pub mtime: i64,
 }
 
+/// Makes a directory that everybody inside may enter, whatever the server's umask.
+fn make_dir(parent: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(0o755);
+    rustix::fs::mkdirat(parent, name, mode)?;
+    rustix::fs::chmodat(parent, name, mode, AtFlags::empty())
+}
+
 /// Where an image is written.
 pub(super) struct Sink {
     root: OwnedFd,
@@ -105,7 +112,7 @@ impl Sink {
     /// Makes the directories that every instance needs, and gives all directories their mode.
     pub fn finish(mut self) -> Result<(u64, u64), ImageError> {
         for name in ["proc", "sys", "dev", "tmp", "run", "etc", "workspace"] {
-            match rustix::fs::mkdirat(&self.root, name, Mode::from_raw_mode(0o755)) {
+            match make_dir(&self.root, OsStr::new(name)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(storing(error)),
             }
@@ -180,8 +187,7 @@ impl Sink {
             fd = match self.resolve(&here) {
                 Ok(next) => next,
                 Err(Errno::NOENT) => {
-                    let mode = Mode::from_raw_mode(0o755);
-                    rustix::fs::mkdirat(&fd, part.as_os_str(), mode).map_err(|e| match e {
+                    make_dir(&fd, part.as_os_str()).map_err(|e| match e {
                         Errno::EXIST => {
                             ImageError::hostile(entry, "a link to nowhere is in its path")
                         }
