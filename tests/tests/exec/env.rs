@@ -136,6 +136,14 @@ async fn working_directories() {
         let error = pwd(json!(cwd)).await.expect_error(422, "CWD_NOT_FOUND");
         assert_eq!(error["context"]["cwd"], cwd);
     }
+    // What is open while a command is made is no way out of the instance.
+    for fd in 0..32 {
+        for cwd in [format!("/proc/self/fd/{fd}"), format!("/proc/self/fd/{fd}/..")] {
+            pwd(json!(cwd)).await.expect_error(422, "CWD_NOT_FOUND");
+        }
+        let body = json!({ "argv": [format!("/proc/self/fd/{fd}/bin/true")] });
+        run(&server, "s", body).await.expect_error(422, "COMMAND_NOT_FOUND");
+    }
     // A program that is named from there.
     sh(&server, "s", "printf '#!/bin/sh\\npwd\\n' > deep/run; chmod +x deep/run").await;
     let body = json!({"argv": ["./run"], "cwd": "/workspace/deep"});

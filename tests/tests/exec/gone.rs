@@ -1,6 +1,6 @@
 //! Commands whose instance goes away, runs out of memory, or stands still.
 
-use crate::rig::{assert_fine, nap, run, settled, sh, wait_processes};
+use crate::rig::{assert_fine, assert_no_leaks, nap, run, settled, sh, wait_processes};
 use e2e::{Server, read_instance};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -131,4 +131,64 @@ async fn a_frozen_instance_holds_up_nobody() {
     server.delete("/v1/sandboxes/s").await.expect(204);
     server.get("/v1/sandboxes/s").await.expect_error(404, "SANDBOX_NOT_FOUND");
     assert_fine(&server, "t").await;
+}
+
+/// A command that never gets to start is answered, though nobody knows what became of it; and
+/// nothing of it begins when its caller has been told.
+#[tokio::test]
+async fn a_command_that_does_not_start_is_given_up() {
+    let server = Server::start().await;
+    assert_fine(&server, "s").await;
+    let frozen = Frozen::of(&server, "s");
+    let command = run(&server, "s", json!({"argv": ["touch", "/workspace/began"]}));
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(200), command).await;
+    let error = answer.expect("it is answered").expect_error(500, "COMMAND_UNKNOWN");
+    assert_eq!(error["retryable"], false, "it may have run");
+    let row = settled(&server, "s", 2).await.remove(0);
+    assert_eq!((&row["status"], &row["exitCode"]), (&json!("unknown"), &Value::Null));
+    drop(frozen);
+    assert_fine(&server, "s").await;
+    assert_eq!(sh(&server, "s", "ls").await["stdout"], "");
+    assert_no_leaks(&server).await;
+}
+
+/// A stop among commands that start: each has a result or is told of the stop, none both, and
+/// none goes missing.
+#[tokio::test]
+async fn a_stop_among_starting_commands() {
+    let server = Server::start().await;
+    for round in 0..8u64 {
+        assert_fine(&server, "s").await;
+        let one = |i: u64| {
+            let server = &server;
+            async move {
+                let script = format!("echo {i}; sleep 0.05; exit {i}");
+                let answer = run(server, "s", json!({"argv": ["sh", "-c", script]})).await;
+                if answer.status == 200 {
+                    let result = answer.json();
+                    assert_eq!(
+                        (&result["exitCode"], &result["stdout"]),
+                        (&json!(i), &json!(format!("{i}\n")))
+                    );
+                } else {
+                    let error = answer.expect_error(409, "INSTANCE_STOPPED");
+                    assert_eq!(error["context"]["cause"], "stopped", "{error}");
+                }
+            }
+        };
+        let stop = async {
+            tokio::time::sleep(std::time::Duration::from_millis(round * 8)).await;
+            server.post("/v1/sandboxes/s/stop", Value::Null).await.expect(204);
+        };
+        let commands = futures::future::join_all((0..20).map(one));
+        tokio::join!(commands, stop);
+    }
+    let stops = server.get("/v1/sandboxes/s/stops").await.expect(200);
+    let stops = stops.as_array().expect("a list").clone();
+    let mut generations: Vec<_> = stops.iter().filter_map(|s| s["generation"].as_u64()).collect();
+    generations.dedup();
+    assert_eq!(generations.len(), stops.len(), "one stop each");
+    assert!(stops.iter().all(|s| s["cause"] == "stopped"), "{stops:?}");
+    server.post("/v1/sandboxes/s/stop", Value::Null).await.expect(204);
+    assert_no_leaks(&server).await;
 }

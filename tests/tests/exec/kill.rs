@@ -95,12 +95,36 @@ async fn a_time_limit_takes_the_whole_tree() {
     let last = events.last().expect("an end");
     assert_eq!((&last["exitCode"], &last["timedOut"]), (&json!(137), &json!(true)), "{last}");
     wait_processes(&nap, 0).await;
+    // One that stands still is ended as well.
+    let body = json!({"argv": ["sh", "-c", "kill -STOP $$; echo never"], "timeoutMs": 500});
+    let answer = run(&server, "s", body).await.expect(200);
+    assert_eq!((&answer["exitCode"], &answer["timedOut"]), (&json!(137), &json!(true)));
     // A limit that is not reached changes nothing.
     let body = json!({"argv": ["sh", "-c", "exit 4"], "timeoutMs": 600_000});
     let answer = run(&server, "s", body).await.expect(200);
     assert_eq!((&answer["exitCode"], &answer["timedOut"]), (&json!(4), &json!(false)));
     let starts = &server.get("/sandboxes/s").await.expect(200)["starts"];
     assert_eq!(starts, 1, "the instance is the same");
+}
+
+#[tokio::test]
+async fn a_time_limit_ends_a_fork_bomb() {
+    let server = Server::start().await;
+    server.put("/v1/sandboxes/s", json!({"pids": 100, "vcpu": 0.5})).await.expect(201);
+    assert_fine(&server, "s").await;
+    let nap = nap();
+    let script = format!("bomb() {{ bomb & bomb; }}; trap '' TERM; echo {nap}; bomb 2>/dev/null");
+    let body = json!({"argv": ["sh", "-c", script], "timeoutMs": 2000});
+    let answer = run(&server, "s", body).await.expect(200);
+    assert_eq!(answer["stdout"], format!("{nap}\n"));
+    // Its own shell may have given up earlier for want of processes; then its children go on.
+    if answer["timedOut"] == true {
+        wait_processes(&nap, 0).await;
+        assert_fine(&server, "s").await;
+    }
+    server.post("/v1/sandboxes/s/stop", Value::Null).await.expect(204);
+    wait_processes(&nap, 0).await;
+    assert_fine(&server, "s").await;
 }
 
 #[tokio::test]

@@ -141,8 +141,12 @@ async fn a_stream_that_is_cut_has_no_end() {
     // The command itself goes on, and its true end is known later.
     assert_eq!(processes(&nap).len(), 1);
     server.restart().await;
-    let all = history(&server, "s").await;
-    assert_eq!(all[0]["status"], "running");
+    let row = eventually("it is in the history", SOON, || async {
+        let all = history(&server, "s").await;
+        all.into_iter().next()
+    })
+    .await;
+    assert_eq!(row["status"], "running");
     signal(processes(&nap)[0].pid, Signal::USR1);
     let end = eventually("its end is known", SOON, || async {
         let row = history(&server, "s").await.remove(0);
