@@ -155,7 +155,7 @@ impl Worker {
                 match answer {
                     Some((204, _)) => {
                         let (_, after) = self.get(id).await;
-                        assert_eq!(after["record"]["state"] == "running", false, "{after}");
+                        assert_ne!(after["record"]["state"], "running", "{after}");
                         // An earlier stop without an answer may have come first.
                         if before["record"]["state"] == "running"
                             && after["record"]["reason"] == reason
