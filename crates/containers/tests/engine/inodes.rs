@@ -48,28 +48,16 @@ fn a_disk_almost_without_inodes_freezes_the_writers() {
             let dir = engine.workspace(&common::object(1)).await.unwrap();
             let full = fill(&dir);
             assert!(full > 100, "{full}");
-            let mut refused = false;
-            for _ in 0..600 {
-                let tried = instance.exec(common::command(&["true"])).await;
-                refused = matches!(tried, Err(ExecError::StorageFull));
-                if refused {
-                    break;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
-            assert!(refused, "nothing was frozen");
+            let run = data.join("run").join(common::object(1).to_string());
+            until("it is frozen", || frozen(&run)).await;
+            let refused = instance.exec(common::command(&["true"])).await;
+            assert!(matches!(refused, Err(ExecError::StorageFull)), "not refused as it should be");
             for n in 0..full {
                 std::fs::remove_file(dir.join(n.to_string())).unwrap();
             }
-            let mut again = None;
-            for _ in 0..600 {
-                again = common::run(&instance, common::shell("echo again")).await.ok();
-                if again.is_some() {
-                    break;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
-            assert_eq!(again.expect("nothing was thawed").text(), "again\n");
+            until("it is thawed", || !frozen(&run)).await;
+            let told = common::sh(&instance, "echo again").await;
+            assert_eq!(told.text(), "again\n");
             finish(&instance).await;
             until("all is gone", || containers::leaks(&data).unwrap().is_empty()).await;
             drop(engine);
@@ -98,4 +86,14 @@ fn fill(dir: &Path) -> u64 {
         std::fs::File::create(dir.join(made.to_string())).unwrap();
         made += 1;
     }
+}
+
+/// What the kernel says of the instance of a run directory.
+fn frozen(run: &Path) -> bool {
+    let file = std::fs::read(run.join("instance")).unwrap();
+    let file: spawner::protocol::InstanceFile = serde_json::from_slice(&file).unwrap();
+    let v2 = file.cgroups.v2.iter().map(|dir| format!("{dir}/cgroup.freeze"));
+    let v1 = file.cgroups.v1.iter().map(|dir| format!("{dir}/freezer.state"));
+    let told = v2.chain(v1).filter_map(|path| std::fs::read_to_string(path).ok());
+    told.into_iter().any(|text| matches!(text.trim(), "1" | "FROZEN"))
 }
