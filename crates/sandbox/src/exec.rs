@@ -7,7 +7,9 @@ use crate::text::{Head, Pieces};
 use crate::world::World;
 use containers::{Command, CommandEnd, CommandEvent, CommandOutcome, ExecError, Instance, Main};
 use std::collections::VecDeque;
+use std::future::Future;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -124,7 +126,13 @@ impl Running {
         let (world, object) = (self.world.clone(), self.name.object_id());
         let instance = self.acquired.instance.clone();
         self.closed = true;
-        tokio::spawn(async move { store(&world, &object, instance.as_ref(), execution).await });
+        let work = async move { store(&world, &object, instance.as_ref(), execution).await };
+        let mut work = Box::pin(work);
+        // Polled once here, it is queued before the caller has its answer, so that the history
+        // which the caller reads next has it; the task polls it again.
+        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            tokio::spawn(work);
+        }
     }
 
     /// What the caller is told of the end.

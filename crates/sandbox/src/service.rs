@@ -243,6 +243,8 @@ impl Sandboxes {
     /// Its latest commands, newest first, at most `limit`. Errors: `SANDBOX_NOT_FOUND`.
     pub async fn executions(&self, name: &SandboxName, limit: u32) -> Result<Vec<Execution>> {
         let row = self.row(name).await?;
+        // A command that was answered is in it. A full disk only makes it older.
+        let _ = self.world.store.settle(&row.object).await;
         self.world.store.executions(&row.object, limit).await.map_err(errors::of_store)
     }
 

@@ -373,6 +373,12 @@ impl Store {
         self.inner.queue.touch(object, last_activity);
     }
 
+    /// Waits until what was queued of this object, notes included, is written, so that the next
+    /// read sees it.
+    pub async fn settle(&self, object: &ObjectId) -> Result<()> {
+        self.write(Some(object), false, |_| Ok(())).await
+    }
+
     /// Notes a started command; written within a second, or with the object's next write.
     pub fn exec_started(&self, object: &ObjectId, e: &Execution) {
         self.inner.queue.started(object, e.clone());

@@ -136,3 +136,14 @@ async fn nothing_is_left_of_two_hundred_commands() {
     server.post("/v1/sandboxes/s/stop", Value::Null).await.expect(204);
     assert_no_leaks(&server).await;
 }
+
+#[tokio::test]
+async fn the_history_has_a_command_that_was_answered() {
+    let server = Server::start().await;
+    for i in 0..40 {
+        sh(&server, "s", &format!("exit {i}")).await;
+        let rows = server.get("/v1/sandboxes/s/executions?limit=1").await.expect(200);
+        assert_eq!(rows[0]["exitCode"], i, "{rows}");
+        assert_eq!(rows[0]["status"], "exited", "{rows}");
+    }
+}
