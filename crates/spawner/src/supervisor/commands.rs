@@ -1,7 +1,7 @@
 //! The commands of an instance: started, killed, timed, their ends told and written down.
 
 use super::exec::{self, Refusal};
-use super::files::{self, Prepared};
+use super::files::{Prepared, Spares};
 use super::ready::Event;
 use super::{Supervisor, cgroup, tree};
 use crate::ident;
@@ -54,6 +54,7 @@ pub(super) struct Commands {
     /// Ended commands whose group is not removed yet.
     groups: Vec<String>,
     swept: Option<Instant>,
+    spares: Spares,
 }
 
 impl Commands {
@@ -187,14 +188,19 @@ impl Supervisor {
         else {
             return Err(fail("take the descriptors: there must be five"));
         };
-        let file = Prepared::new(self.run.as_fd(), &format!("x{}", request.id), ROOM)
-            .map_err(|e| refusal(ExecFailure::Failed, "make the status file", Some(e)))?;
+        let run = self.run.as_fd();
+        let file = self.commands.spares.take(run, format!("x{}", request.id), ROOM);
+        let file =
+            file.map_err(|e| refusal(ExecFailure::Failed, "make the status file", Some(e)))?;
         let stdio = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        let forked = self.fork_command(&request, stdio);
-        let (pid, pidfd, report) = forked.inspect_err(|_| {
-            file.cancel(self.run.as_fd());
-            self.commands.groups.push(request.id.clone());
-        })?;
+        let (pid, pidfd, report) = match self.fork_command(&request, stdio) {
+            Ok(forked) => forked,
+            Err(refused) => {
+                self.commands.spares.give_back(self.run.as_fd(), file);
+                self.commands.groups.push(request.id);
+                return Err(refused);
+            }
+        };
         let deadline =
             request.timeout_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
         let state = CommandState {
@@ -271,7 +277,7 @@ impl Supervisor {
             refusal.kind = ExecFailure::Gone;
         }
         if let Some(command) = self.commands.known.remove(id) {
-            command.file.cancel(self.run.as_fd());
+            self.commands.spares.give_back(self.run.as_fd(), command.file);
         }
         self.commands.groups.push(id.to_owned());
         self.connections.send(&failed(id.to_owned(), refusal), Vec::new());
@@ -332,7 +338,7 @@ impl Supervisor {
             return;
         }
         let Some(command) = self.commands.known.remove(id) else { return };
-        files::remove(self.run.as_fd(), &format!("x{id}"));
+        self.commands.spares.give_back(self.run.as_fd(), command.file);
         let pipes = command.pipes.into_iter().flatten();
         self.commands.leftovers.extend(pipes.filter(|pipe| !at_end(pipe, self.nowhere.as_fd())));
         let over = self.commands.leftovers.len().saturating_sub(LEFTOVERS);

@@ -31,27 +31,79 @@ pub(super) fn make(dir: BorrowedFd, name: &str, room: u64) -> io::Result<File> {
 /// A file that will get its name and its text at once, later.
 pub(super) struct Prepared {
     file: File,
+    /// Under which name it waits.
+    waits: String,
     name: String,
+    /// How long it is already: a file that was used before. What is written over it is filled
+    /// up with blanks, as a file that is cut short costs the disk a transaction.
+    length: usize,
 }
 
 impl Prepared {
     /// Keeps room for the file `name` under `.name`.
     pub(super) fn new(dir: BorrowedFd, name: &str, room: u64) -> io::Result<Self> {
-        let file = make(dir, &format!(".{name}"), room)?;
-        Ok(Self { file, name: name.to_owned() })
+        let waits = format!(".{name}");
+        let file = make(dir, &waits, room)?;
+        Ok(Self { file, waits, name: name.to_owned(), length: 0 })
     }
 
     /// Writes the text and gives the file its name.
     pub(super) fn commit<T: Serialize>(&self, dir: BorrowedFd, value: &T) -> io::Result<()> {
-        let text = serde_json::to_vec(value)?;
+        let mut text = serde_json::to_vec(value)?;
+        text.resize(text.len().max(self.length), b' ');
         self.file.write_all_at(&text, 0)?;
-        self.file.set_len(text.len() as u64)?;
-        Ok(rustix::fs::renameat(dir, format!(".{}", self.name), dir, &*self.name)?)
+        Ok(rustix::fs::renameat(dir, &*self.waits, dir, &*self.name)?)
     }
 
     /// Gives the room back.
-    pub(super) fn cancel(&self, dir: BorrowedFd) {
-        remove(dir, &format!(".{}", self.name));
+    fn cancel(self, dir: BorrowedFd) {
+        remove(dir, &self.waits);
+    }
+}
+
+/// Files for the ends of commands, used again and again: making and removing one is most of
+/// what a short command would wait for.
+#[derive(Default)]
+pub(super) struct Spares {
+    free: Vec<Prepared>,
+    made: u64,
+}
+
+/// Most files that wait to be used again.
+const SPARES: usize = 8;
+
+impl Spares {
+    /// A file that will be `name`, from before or a new one.
+    pub(super) fn take(
+        &mut self,
+        dir: BorrowedFd,
+        name: String,
+        room: u64,
+    ) -> io::Result<Prepared> {
+        if let Some(spare) = self.free.pop() {
+            return Ok(Prepared { name, ..spare });
+        }
+        self.made += 1;
+        let waits = format!(".spare{}", self.made);
+        Ok(Prepared { file: make(dir, &waits, room)?, waits, name, length: 0 })
+    }
+
+    /// Takes a file back, used or not.
+    pub(super) fn give_back(&mut self, dir: BorrowedFd, mut file: Prepared) {
+        let moved = rustix::fs::renameat(dir, &*file.name, dir, &*file.waits);
+        let length = file.file.metadata().map(|meta| meta.len() as usize);
+        // One that was never committed has not its name yet: it waits where it is.
+        let there = matches!(moved, Ok(()) | Err(rustix::io::Errno::NOENT));
+        match length {
+            Ok(length) if there && self.free.len() < SPARES => {
+                file.length = length;
+                self.free.push(file);
+            }
+            _ => {
+                remove(dir, &file.name);
+                file.cancel(dir);
+            }
+        }
     }
 }
 

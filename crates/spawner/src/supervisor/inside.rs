@@ -70,14 +70,15 @@ fn become_init(plan: Plan) -> Result<Never, Fail> {
     let request = plan.request;
     let users = request.id_base.is_some();
     plan.groups.join().step("join the cgroups")?;
+    // Here and not in the clone, and before the maps are there: most of its cost then overlaps
+    // with the parent's work.
+    sys::unshare(flags::NEWNET | flags::NEWIPC | flags::NEWUTS).step("unshare namespaces")?;
     let mut go = [0u8; 1];
     if rustix::io::read(&plan.go, &mut go).step("wait for the user maps")? == 0 {
         return Err(Fail::new("wait for the user maps: the supervisor gave up", 0));
     }
     sys::set_dumpable(false).step("close /proc/self")?;
     sys::set_ids(0, 0, users.then_some(&[])).step("become root of the instance")?;
-    // Here and not in the clone: most of its cost then overlaps with the parent's work.
-    sys::unshare(flags::NEWNET | flags::NEWIPC | flags::NEWUTS).step("unshare namespaces")?;
     mounts::enter_root(plan.parts, request.tmpfs_bytes, users)?;
     sys::loopback_up().step("bring loopback up")?;
     sys::set_hostname(&request.hostname).step("set the host name")?;
