@@ -129,8 +129,7 @@ impl Guard {
             self.frozen = false;
         }
         for instance in self.core.running() {
-            let is = instance.frozen.load(std::sync::atomic::Ordering::SeqCst);
-            if is != self.frozen {
+            if instance.must_freeze(self.frozen) {
                 // Apart, so that one stuck supervisor does not keep the others writing.
                 let on = self.frozen;
                 tokio::spawn(async move {

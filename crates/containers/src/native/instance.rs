@@ -40,6 +40,8 @@ pub(super) struct NativeInstance {
     pub book: Book,
     /// Frozen for want of disk on the machine.
     pub frozen: AtomicBool,
+    /// The last word of that was not answered: nobody knows whether it was followed.
+    frozen_unsure: AtomicBool,
     link: Mutex<Option<Arc<Link>>>,
     /// Who waits for a `Done`, in order.
     done: Mutex<VecDeque<oneshot::Sender<()>>>,
@@ -78,6 +80,7 @@ impl NativeInstance {
             supervisor,
             book: Book::default(),
             frozen: AtomicBool::new(false),
+            frozen_unsure: AtomicBool::new(false),
             link: Mutex::new(parts.link),
             done: Mutex::default(),
             end: watch::Sender::new(None),
@@ -135,10 +138,24 @@ impl NativeInstance {
         }
     }
 
-    /// Freezes or thaws all of it.
+    /// Freezes or thaws all of it. What fails counts as not done, and is said again by the
+    /// guard.
     pub async fn freeze(&self, on: bool) -> Result<(), Error> {
-        self.frozen.store(on, Ordering::SeqCst);
-        self.request(ToSupervisor::Freeze { on }).await
+        // At once, so that the guard does not ask a second time while this waits.
+        let was = self.frozen.swap(on, Ordering::SeqCst);
+        self.frozen_unsure.store(false, Ordering::SeqCst);
+        let done = self.request(ToSupervisor::Freeze { on }).await;
+        if done.is_err() {
+            // Unless another has asked for the opposite meanwhile.
+            let _ = self.frozen.compare_exchange(on, was, Ordering::SeqCst, Ordering::SeqCst);
+            self.frozen_unsure.store(true, Ordering::SeqCst);
+        }
+        done
+    }
+
+    /// Whether it is to be told to be frozen or thawed, for it is not, or nobody knows.
+    pub fn must_freeze(&self, on: bool) -> bool {
+        self.frozen.load(Ordering::SeqCst) != on || self.frozen_unsure.load(Ordering::SeqCst)
     }
 
     /// Ends it for its disk.

@@ -86,3 +86,19 @@ fn requests_and_new_connections_do_not_wait_for_each_other() {
         told.recv_timeout(Duration::from_secs(120)).expect("both go on");
     }
 }
+
+#[tokio::test]
+async fn a_thaw_that_got_lost_is_still_to_be_said() {
+    let hollow = hollow();
+    let instance = &hollow.instance;
+    assert!(!instance.must_freeze(false), "it is not frozen, and need not be thawed");
+    instance.frozen.store(true, Ordering::SeqCst);
+    instance.set_link(None);
+    assert!(instance.freeze(false).await.is_err());
+    assert!(instance.frozen.load(Ordering::SeqCst), "no command may start in what is frozen");
+    assert!(instance.must_freeze(false));
+    // One that was followed, though the answer got lost, is undone as well.
+    instance.frozen.store(false, Ordering::SeqCst);
+    assert!(instance.freeze(true).await.is_err());
+    assert!(instance.must_freeze(false) && instance.must_freeze(true));
+}
