@@ -194,14 +194,7 @@ async fn ended(
 fn end_supervisor(found: &NativeInstance) {
     match spawner::find_supervisor(&found.file, found.run.as_fd()) {
         Ok(None) => {}
-        Ok(Some(supervisor)) => {
-            // Ended meanwhile is as good.
-            let _ = spawner::signal(supervisor.as_fd(), 9);
-            let begun = Instant::now();
-            while spawner::alive(supervisor.as_fd()) && begun.elapsed() < HALF_MADE_MAX {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
+        Ok(Some(supervisor)) => remains::end_supervisor(supervisor.as_fd()),
         Err(error) => tracing::warn!(object = %found.object, %error, "a supervisor is not found"),
     }
 }
@@ -209,9 +202,14 @@ fn end_supervisor(found: &NativeInstance) {
 /// No supervisor and no exit file: init's word, where it had one. Blocks.
 fn judge(found: &NativeInstance) -> Ending {
     end_supervisor(found);
+    let exit = read_json::<ExitFile>(&found.run, "exit");
     let status_before = remains::status(&found.run);
     if let Err(error) = spawner::kill_remains(&found.file) {
         tracing::warn!(object = %found.object, %error, "remains of an instance");
+    }
+    // Its last word, while we came to end it.
+    if let Some(exit) = exit {
+        return ending::of_exit(&exit);
     }
     let status_after = remains::status(&found.run);
     ending::of_lost(&Lost { status_before, status_after, stop_asked: None }, now_ms())

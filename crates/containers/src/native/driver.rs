@@ -122,6 +122,13 @@ async fn reconnect(instance: &NativeInstance) -> io::Result<Link> {
 /// The supervisor was killed. Its files say what can be known; the rest of the instance, which
 /// nobody can reach any more, is ended. Blocks.
 pub(super) fn lost_supervisor(instance: &NativeInstance) -> (Ending, CommandOutcome) {
+    let exit = || crate::layout::read_json::<ExitFile>(&instance.run, "exit");
+    // A supervisor that is stuck must not go on once we have judged; one that has judged itself
+    // removes its cgroups.
+    let told = exit().is_some();
+    if !told && let Some(supervisor) = &instance.supervisor {
+        remains::end_supervisor(supervisor.as_fd());
+    }
     for name in files(instance, 'x') {
         if let Some(state) = crate::layout::read_json::<CommandState>(&instance.run, &name)
             && let Some(end) = &state.end
@@ -129,16 +136,13 @@ pub(super) fn lost_supervisor(instance: &NativeInstance) -> (Ending, CommandOutc
             instance.book.exited(&state.id, end);
         }
     }
-    if let Some(exit) = crate::layout::read_json::<ExitFile>(&instance.run, "exit") {
-        return (ending::of_exit(&exit), CommandOutcome::InstanceGone);
-    }
-    // A supervisor that is stuck must not go on once we have judged.
-    if let Some(supervisor) = &instance.supervisor {
-        let _ = spawner::signal(supervisor.as_fd(), 9);
-    }
+    let exit = exit();
     let status_before = remains::status(&instance.run);
-    if let Err(error) = spawner::kill_remains(&instance.file) {
+    if !told && let Err(error) = spawner::kill_remains(&instance.file) {
         tracing::warn!(object = %instance.object, %error, "remains of an instance");
+    }
+    if let Some(exit) = exit {
+        return (ending::of_exit(&exit), CommandOutcome::InstanceGone);
     }
     let lost = Lost {
         status_before,
