@@ -114,7 +114,10 @@ impl Book {
     ) -> Vec<ToSupervisor> {
         let mut say = Vec::new();
         for state in states {
-            self.started(&state.id, state.started_at_ms);
+            // One that is starting may yet fail to, and says so itself.
+            if !starting.is_some_and(|ids| ids.contains(&state.id)) {
+                self.started(&state.id, state.started_at_ms);
+            }
             let id = state.id.clone();
             match &state.end {
                 // Its end was stored, and the word of that got lost.

@@ -49,6 +49,7 @@ fn a_greeting_settles_what_a_broken_connection_swallowed() {
     assert!(!book.forget("left"));
     let states = [
         state("told", None),
+        state("coming", None),
         state("killed", None),
         state("ended", Some(exit(0))),
         state("left", Some(exit(0))),
@@ -80,4 +81,16 @@ fn an_older_supervisor_does_not_name_what_is_starting() {
     assert!(starting.try_recv().is_err());
     book.started("starting", 3);
     assert!(matches!(starting.try_recv(), Ok(Answer::Started { .. })));
+}
+
+#[test]
+fn what_was_starting_when_the_connection_broke_may_still_fail() {
+    let book = Book::default();
+    let mut starting = expect(&book, "a", OLD);
+    let ids = ["a".to_owned()];
+    assert!(book.greeted(NEW, &[state("a", None)], Some(&ids), 7).is_empty());
+    book.failed("a", ExecFailure::NotFound, "execve".to_owned(), 2);
+    let answer = starting.try_recv();
+    assert!(matches!(answer, Ok(Answer::Failed { kind: ExecFailure::NotFound, .. })));
+    assert!(book.watch("a").is_none());
 }
