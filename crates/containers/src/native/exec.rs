@@ -132,10 +132,35 @@ pub(super) async fn exec(
     let (hand_over, handed) = oneshot::channel();
     let sent = Sent { instance, id, answered, ended, stdout: pipes.stdout, stderr: pipes.stderr };
     tokio::spawn(sent.answer(hand_over, context));
-    handed.await.unwrap_or_else(|_| Err(ExecError::Failed("the start broke off".to_owned())))
+    let broke_off = || ExecError::Failed("the start broke off".to_owned());
+    handed.await.unwrap_or_else(|_| Err(broke_off()))?.claim().ok_or_else(broke_off)
 }
 
-type Handed = Result<RunningCommand, ExecError>;
+type Handed = Result<Unclaimed, ExecError>;
+
+/// A command on its way to its caller. Where the caller went away meanwhile it is killed, and
+/// forgotten, as nobody else will.
+struct Unclaimed {
+    instance: Arc<NativeInstance>,
+    id: String,
+    command: Option<RunningCommand>,
+}
+
+impl Unclaimed {
+    fn claim(mut self) -> Option<RunningCommand> {
+        self.command.take()
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(command) = self.command.take() {
+            // Its guard kills it.
+            drop(command);
+            self.instance.forget(&self.id);
+        }
+    }
+}
 
 /// A command that was sent and not yet answered.
 struct Sent {
@@ -159,7 +184,7 @@ impl Sent {
                 Ok(Ok(answer)) => answer,
                 _ => Answer::Lost(CommandOutcome::Unknown),
             },
-            () = hand_over.closed() => return abandon(&instance, &id).await,
+            () = hand_over.closed() => return abandon(&instance, &id),
         };
         let (tell, events) = mpsc::channel(EVENTS);
         let guard = Box::new(Guard { instance: instance.clone(), id: id.clone() });
@@ -173,23 +198,23 @@ impl Sent {
                 // It may have run, or run later: that must not read as "nothing ran", nor may
                 // it begin once its caller has been told that nobody knows.
                 if instance.ending().is_none() {
-                    abandon(&instance, &id).await;
+                    abandon(&instance, &id);
                 }
                 let at_ms = fail::now_ms();
                 let _ = tell.try_send(CommandEvent::End(CommandEnd { outcome, at_ms }));
                 Ok(RunningCommand { started_at_ms: at_ms, events, guard })
             }
         };
-        if hand_over.send(handed).is_err() {
-            abandon(&instance, &id).await;
-        }
+        let handed = handed.map(|command| Unclaimed { instance, id, command: Some(command) });
+        // Where nobody waits any more it is dropped, and that sees to it.
+        let _ = hand_over.send(handed);
     }
 }
 
 /// Kills a command of which nobody will ask; it is forgotten as soon as it has ended.
-async fn abandon(instance: &NativeInstance, id: &str) {
+fn abandon(instance: &NativeInstance, id: &str) {
     kill(instance, id);
-    instance.forget_command(id).await;
+    instance.forget(id);
 }
 
 /// Why a command could not be sent: the instance ends, or its connection is just made anew.

@@ -158,6 +158,18 @@ impl NativeInstance {
         self.frozen.load(Ordering::SeqCst) != on || self.frozen_unsure.load(Ordering::SeqCst)
     }
 
+    /// Forgets a command: at once, or when it has ended.
+    pub fn forget(&self, id: &str) {
+        if !self.book.forget(id) {
+            return;
+        }
+        let sent = self.send(ToSupervisor::Forget { id: id.to_owned() }, Vec::new());
+        if sent.is_err() && super::exec::plain_id(id) {
+            let none = rustix::fs::AtFlags::empty();
+            let _ = rustix::fs::unlinkat(&self.run, format!("x{id}"), none);
+        }
+    }
+
     /// Ends it for its disk.
     pub async fn stop_disk_full(&self) -> Result<(), Error> {
         self.stop_for(StopWhy::DiskFull, Duration::ZERO, None).await
@@ -285,14 +297,7 @@ impl Instance for NativeInstance {
     }
 
     async fn forget_command(&self, id: &str) {
-        if !self.book.forget(id) {
-            return;
-        }
-        let sent = self.send(ToSupervisor::Forget { id: id.to_owned() }, Vec::new());
-        if sent.is_err() && super::exec::plain_id(id) {
-            let none = rustix::fs::AtFlags::empty();
-            let _ = rustix::fs::unlinkat(&self.run, format!("x{id}"), none);
-        }
+        self.forget(id);
     }
 
     async fn stop(&self, grace: Duration, note: &str) -> Result<(), Error> {

@@ -102,3 +102,25 @@ async fn a_thaw_that_got_lost_is_still_to_be_said() {
     assert!(instance.freeze(true).await.is_err());
     assert!(instance.must_freeze(false) && instance.must_freeze(true));
 }
+
+#[tokio::test]
+async fn a_command_handed_to_a_caller_that_is_gone_is_forgotten() {
+    let hollow = hollow();
+    let book = &hollow.instance.book;
+    let command = Command { id: "a".to_owned(), argv: vec!["x".to_owned()], ..Command::default() };
+    let mut exec = Box::pin(super::super::exec::exec(hollow.instance.clone(), command));
+    let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(exec.as_mut().poll(cx))).await;
+    assert!(polled.is_pending(), "it was sent");
+    book.started("a", 3);
+    // The other task's turn, which hands over and ends; the caller goes before it looks.
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(book.infos().len(), 1, "it runs and somebody may still ask");
+    drop(exec);
+    assert!(book.infos().is_empty(), "nobody will ask");
+    let (timed_out, oom, instance_gone, at_ms) = (false, false, false, 5);
+    let end =
+        spawner::protocol::CommandExit { wait_status: 9, timed_out, oom, instance_gone, at_ms };
+    assert!(book.exited("a", &end), "its supervisor is to forget it");
+}
