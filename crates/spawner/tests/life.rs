@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Dirs, Instance, busybox, command, create, helper, host_skeleton, request};
+use std::os::unix::fs::symlink;
 
 #[test]
 fn created_used_and_stopped() {
@@ -29,6 +30,29 @@ fn the_machines_usr() {
     assert_eq!((ran.code(), ran.text().as_str()), (0, "42\n"));
     let ran = instance.sh("write", "touch /usr/x; echo $?; ls /root /home /etc/shadow 2>/dev/null");
     assert_eq!(ran.text(), "1\n");
+    instance.stop();
+    instance.leaves_nothing();
+}
+
+#[test]
+fn what_the_administrator_put_below_usr_is_covered_and_nothing_else() {
+    let helper = helper();
+    let mut wanted = request();
+    wanted.host_image = true;
+    let dirs = Dirs::new(host_skeleton);
+    let usr = dirs.path("usr");
+    busybox(&usr);
+    std::fs::write(usr.join("etc/secret"), "s").expect("write");
+    std::fs::rename(usr.join("etc"), usr.join("conf")).expect("rename");
+    std::fs::create_dir(usr.join("local")).expect("make a directory");
+    symlink("/etc", usr.join("etc")).expect("make a link");
+    symlink("../conf", usr.join("local/etc")).expect("make a link");
+    symlink("../workspace", usr.join("src")).expect("make a link");
+    let mut instance = create(&helper, dirs, &wanted);
+    let ran = instance.sh("look", "ls /usr/conf /usr/local/etc/");
+    assert_eq!(ran.text(), "/usr/conf:\n\n/usr/local/etc/:\n", "both are covered");
+    let ran = instance.sh("own", "cat /usr/etc/passwd; touch /etc/x /usr/src/x && ls /workspace");
+    assert_eq!(ran.text(), "root:x:0:0::/root:/bin/sh\nx\n", "the instance's own is not");
     instance.stop();
     instance.leaves_nothing();
 }

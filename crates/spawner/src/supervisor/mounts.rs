@@ -56,7 +56,8 @@ pub(super) fn enter_root(parts: Parts, tmpfs: u64, users: bool) -> Result<(), Fa
     if let Some(usr) = usr {
         let to = directory(root, "usr")?;
         sys::move_mount(usr.as_fd(), to.as_fd(), c"").step("mount /usr")?;
-        hide_configuration(root)?;
+        // Opened anew: what was opened before the mount is below it.
+        hide_configuration(root, directory(root, "usr")?.as_fd())?;
     }
     rustix::process::fchdir(root).step("enter the new root")?;
     rustix::process::pivot_root(".", ".").step("pivot_root")?;
@@ -170,7 +171,12 @@ fn devices(root: BorrowedFd, tmpfs: u64, users: bool) -> Result<(), Fail> {
 
 /// Covers what the machine's administrator put below /usr: configuration may hold secrets
 /// (registries, proxies), and sources are nobody's business.
-fn hide_configuration(root: BorrowedFd) -> Result<(), Fail> {
+fn hide_configuration(root: BorrowedFd, usr: BorrowedFd) -> Result<(), Fail> {
+    let path_of = |fd: BorrowedFd| {
+        let path = rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
+        path.map(|path| path.into_bytes()).step("look where /usr is")
+    };
+    let below = [path_of(usr)?.as_slice(), b"/"].concat();
     let flags = NO_PROGRAMS | MountFlags::RDONLY;
     for name in ["usr/etc", "usr/local/etc", "usr/src"] {
         let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -179,6 +185,8 @@ fn hide_configuration(root: BorrowedFd) -> Result<(), Fail> {
         match rustix::fs::openat2(root, name, open, Mode::empty(), resolve) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
             Err(e) => return Err(e).step(&format!("look at /{name}")),
+            // A link that leaves /usr leads to what is the instance's own, such as its /etc.
+            Ok(target) if !path_of(target.as_fd())?.starts_with(&below) => {}
             Ok(target) => {
                 let target = format!("/proc/self/fd/{}", target.as_raw_fd());
                 rustix::mount::mount("tmpfs", &*target, "tmpfs", flags, Some(c"size=4k"))

@@ -229,7 +229,10 @@ pub fn try_create(
 ) -> Result<Instance, (Box<FromSupervisor>, Dirs)> {
     let [run, log, workspace, image] =
         ["run", "log", "workspace", "image"].map(|name| dir_fd(&dirs.path(name)));
-    let usr = request.host_image.then(|| dir_fd(Path::new("/usr")));
+    // One of the test's own stands for the machine's.
+    let usr = Some(dirs.path("usr")).filter(|usr| usr.exists());
+    let usr = usr.unwrap_or_else(|| PathBuf::from("/usr"));
+    let usr = request.host_image.then(|| dir_fd(&usr));
     let fds = CreateFds {
         run: run.as_fd(),
         log: log.as_fd(),
