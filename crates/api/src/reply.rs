@@ -47,11 +47,15 @@ pub(crate) fn bytes(status: StatusCode, kind: HeaderValue, body: impl Into<Body>
     response
 }
 
-/// An answer in JSON. Errors: `INTERNAL` where `value` cannot be written as such.
+/// A value as JSON. Errors: `INTERNAL` where it cannot be written as such.
+pub(crate) fn text<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(value)
+        .map_err(|e| Error::new(ErrorCode::Internal, format!("an answer has no JSON: {e}")))
+}
+
+/// An answer in JSON. Errors: as [`text`].
 pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response> {
-    let text = serde_json::to_vec(value)
-        .map_err(|e| Error::new(ErrorCode::Internal, format!("an answer has no JSON: {e}")))?;
-    Ok(bytes(status, JSON, text))
+    Ok(bytes(status, JSON, text(value)?))
 }
 
 /// 200 in JSON.

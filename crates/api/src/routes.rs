@@ -112,6 +112,7 @@ const START: &[E] = &[E::ImageNotFound, E::NotSupported, E::InstanceStartFailed]
 /// A command may not be what it seems, and its instance may go away.
 const COMMAND: &[E] = &[
     E::InstanceStopped,
+    E::CommandUnknown,
     E::ArgumentsTooLarge,
     E::CommandNotFound,
     E::CommandNotExecutable,

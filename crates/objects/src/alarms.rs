@@ -99,9 +99,11 @@ pub(crate) fn start(mut fire: impl FnMut(ObjectId) + Send + 'static) -> AlarmHan
 fn note(last: &mut Gap, wake: Instant, now: Instant) -> bool {
     let length = now.saturating_duration_since(wake);
     let hidden = length < last.length && now.saturating_duration_since(last.ended) < RECENT;
-    if length <= HICCUP || hidden {
+    if length <= HICCUP || (hidden && length < TICK * 4) {
         return false;
     }
+    // One that follows soon makes the longer one longer.
+    let length = if hidden { last.length } else { length };
     *last = Gap { ended: now, length };
     true
 }

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 use types::{
     Encodings, Error, ErrorCode, ExecEvent, ExecRequest, ExecResult, Execution, ObjectId, Result,
@@ -127,7 +127,7 @@ impl Running {
         let instance = self.acquired.instance.clone();
         self.closed = true;
         let work = async move { store(&world, &object, instance.as_ref(), execution).await };
-        let mut work = Box::pin(work);
+        let mut work = Box::pin(tokio::task::unconstrained(work));
         // Polled once here, it is queued before the caller has its answer, so that the history
         // which the caller reads next has it; the task polls it again.
         if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
@@ -158,7 +158,7 @@ impl Running {
     }
 
     /// All of it, to the end.
-    pub async fn collect(mut self) -> Result<ExecResult> {
+    pub async fn collect(mut self) -> Result<Collected> {
         let room = self.world.room.clone();
         let (mut stdout, mut stderr) = (Head::new(room.clone()), Head::new(room));
         while let Some(event) = self.command.events.recv().await {
@@ -176,11 +176,21 @@ impl Running {
     }
 }
 
-fn result(exit: Exit, stdout: Head, stderr: Head) -> ExecResult {
-    let (stdout, out_encoding, stdout_truncated) = stdout.finish();
-    let (stderr, err_encoding, stderr_truncated) = stderr.finish();
+/// The end of a command, and the room in the server's memory that it takes: to be kept until
+/// the caller has it, so that slow readers are counted too.
+pub struct Collected {
+    /// The end.
+    pub result: ExecResult,
+    /// The room; none for small outputs.
+    pub room: Vec<OwnedSemaphorePermit>,
+}
+
+fn result(exit: Exit, stdout: Head, stderr: Head) -> Collected {
+    let (stdout, out_encoding, stdout_truncated, mut room) = stdout.finish();
+    let (stderr, err_encoding, stderr_truncated, more) = stderr.finish();
+    room.extend(more);
     let encoding = Encodings { stdout: out_encoding, stderr: err_encoding };
-    ExecResult {
+    let result = ExecResult {
         stdout,
         stderr,
         exit_code: exit.code,
@@ -191,7 +201,8 @@ fn result(exit: Exit, stdout: Head, stderr: Head) -> ExecResult {
         stdout_truncated,
         stderr_truncated,
         encoding: (encoding != Encodings::default()).then_some(encoding),
-    }
+    };
+    Collected { result, room }
 }
 
 fn unknown() -> Error {
@@ -233,8 +244,9 @@ async fn gone(world: &Arc<World>, name: &SandboxName, acquired: &Acquired) -> Er
     }
     let (reply, verdict) = oneshot::channel();
     world.send(name.object_id(), Message::Verdict { generation, reply });
-    match verdict.await {
-        Ok(Some(verdict)) => errors::stopped_with(&verdict),
+    // On a full disk the record takes its time; the caller need not.
+    match tokio::time::timeout(LIVES_ON, verdict).await {
+        Ok(Ok(Some(verdict))) => errors::stopped_with(&verdict),
         _ => errors::of_exec(ExecError::InstanceGone),
     }
 }

@@ -15,6 +15,6 @@ mod stops;
 mod text;
 mod world;
 
-pub use exec::ExecStream;
+pub use exec::{Collected, ExecStream};
 pub use service::{Options, Sandboxes};
 pub use stops::OnStop;

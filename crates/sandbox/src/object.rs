@@ -60,11 +60,6 @@ pub(crate) enum Message {
         generation: u64,
         reply: oneshot::Sender<Option<Verdict>>,
     },
-    /// After a restart: a hold for a command that went on meanwhile.
-    Busy {
-        generation: u64,
-        reply: oneshot::Sender<Hold>,
-    },
     /// After a restart: look at what is there and set the alarm.
     Revive {
         reply: oneshot::Sender<()>,
@@ -169,7 +164,6 @@ impl Object for SandboxObject {
             }
             Message::Destroy { reply } => self.destroy(reply).await,
             Message::Verdict { generation, reply } => self.tell_verdict(generation, reply),
-            Message::Busy { generation, reply } => drop(reply.send(self.hold(generation))),
             Message::Revive { reply } => {
                 self.rearm().await;
                 let _ = reply.send(());
@@ -207,10 +201,7 @@ fn refuse(message: Message, error: Error) {
         | Message::Touch { reply }
         | Message::Stop { reply, .. }
         | Message::Destroy { reply } => drop(reply.send(Err(error))),
-        Message::Verdict { .. }
-        | Message::Busy { .. }
-        | Message::Revive { .. }
-        | Message::Released { .. } => {}
+        Message::Verdict { .. } | Message::Revive { .. } | Message::Released { .. } => {}
         // The instance stands among the world's; the copy finds it once it can read its row.
         Message::Launched { .. } | Message::Ended { .. } => {
             tracing::error!(%error, "an instance's event came while its sandbox could not be read");

@@ -10,7 +10,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use types::{ErrorCode, Execution, ObjectId};
+
+/// How long a start waits for ends to be stored, in all.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Takes up every instance, finishes destroys, closes the history of commands.
 pub(crate) async fn run(world: &Arc<World>, objects: &Objects<SandboxObject>) -> types::Result<()> {
@@ -36,10 +40,11 @@ pub(crate) async fn run(world: &Arc<World>, objects: &Objects<SandboxObject>) ->
             tokio::spawn(end(found.object, found.instance));
         }
     }
+    let until = Instant::now() + PATIENCE;
     for row in &running {
         let instance = world.instances().get(&row.object).cloned();
         let open = open.remove(&row.object).unwrap_or_default();
-        commands(world, objects, row.object, row.generation, instance, open).await;
+        commands(world, objects, row.object, row.generation, instance, open, until).await;
     }
     for (object, executions) in open {
         close(world, &object, executions).await;
@@ -77,6 +82,7 @@ async fn commands(
     generation: u64,
     instance: Option<Arc<dyn Instance>>,
     open: Vec<Execution>,
+    until: Instant,
 ) {
     let known = match &instance {
         Some(instance) => instance.commands().await,
@@ -86,21 +92,26 @@ async fn commands(
     close(world, &object, lost).await;
     for info in known {
         let Some(instance) = instance.clone() else { break };
-        let world = world.clone();
-        let (reply, busy) = oneshot::channel();
-        objects.send(object, Message::Busy { generation, reply });
-        let hold = busy.await.ok();
+        let (world, execution) = (world.clone(), history::of_info(&info, generation));
+        if info.end.is_some() {
+            // Before the sandbox comes to life: the end is its last activity, not the restart.
+            // A full disk must not keep the server from starting.
+            let mut stored = tokio::spawn(async move {
+                crate::exec::store(&world, &object, instance.as_ref(), execution).await;
+            });
+            let _ = tokio::time::timeout_at(until, &mut stored).await;
+            continue;
+        }
+        // Taken here and not by the object, which may be unable to read its row just now.
+        let hold = world.holds().entry(object).or_default().take({
+            let world = world.clone();
+            move || world.send(object, Message::Released { generation })
+        });
+        world.store.exec_started(&object, &execution);
         tokio::spawn(async move {
-            let execution = history::of_info(&info, generation);
-            let execution = match &info.end {
-                Some(_) => execution,
-                None => {
-                    world.store.exec_started(&object, &execution);
-                    history::ended(execution, &instance.wait_command(&info.id).await)
-                }
-            };
-            crate::exec::store(&world, &object, instance.as_ref(), execution).await;
+            let execution = history::ended(execution, &instance.wait_command(&info.id).await);
             drop(hold);
+            crate::exec::store(&world, &object, instance.as_ref(), execution).await;
         });
     }
     let (reply, done) = oneshot::channel();

@@ -1,7 +1,7 @@
 //! What callers may ask of sandboxes.
 
 use crate::errors;
-use crate::exec::{ExecStream, Running};
+use crate::exec::{Collected, ExecStream, Running};
 use crate::machine::Why;
 use crate::object::{Acquired, Message, Reply, SandboxObject};
 use crate::stops::{self, OnStop};
@@ -14,9 +14,9 @@ use std::time::Duration;
 use store::{ListFilter, SandboxRow, Store};
 use tokio::sync::{Notify, oneshot};
 use types::{
-    Cause, DirectoryEntry, Error, ErrorCode, ExecRequest, ExecResult, Execution, Owner, Page,
-    Patch, Record, Result, SandboxInfo, SandboxName, Settings, SettingsRequest, State, Stop,
-    StopRequest, TimeDefaults,
+    Cause, DirectoryEntry, Error, ErrorCode, ExecRequest, Execution, Owner, Page, Patch, Record,
+    Result, SandboxInfo, SandboxName, Settings, SettingsRequest, State, Stop, StopRequest,
+    TimeDefaults,
 };
 
 /// Stops are kept this long, ms.
@@ -154,7 +154,7 @@ impl Sandboxes {
 
     /// Runs a command to its end, starting an instance (and making the sandbox) where needed.
     /// Dropping the future kills the command's tree.
-    pub async fn exec(&self, name: &SandboxName, request: ExecRequest) -> Result<ExecResult> {
+    pub async fn exec(&self, name: &SandboxName, request: ExecRequest) -> Result<Collected> {
         self.run(name, request).await?.collect().await
     }
 

@@ -82,8 +82,9 @@ impl Head {
         self.bytes.extend_from_slice(&bytes[..bytes.len().min(free)]);
     }
 
-    /// Text or base64, and whether it is only the head; then cut at a character border.
-    pub fn finish(mut self) -> (String, Option<Encoding>, bool) {
+    /// Text or base64, and whether it is only the head; then cut at a character border. Last,
+    /// what was taken of the room, to be kept for as long as the text is.
+    pub fn finish(mut self) -> (String, Option<Encoding>, bool, Vec<OwnedSemaphorePermit>) {
         if self.truncated {
             let keep = self.bytes.len() - cut_tail(&self.bytes);
             if std::str::from_utf8(&self.bytes[..keep]).is_ok() {
@@ -91,7 +92,7 @@ impl Head {
             }
         }
         let (text, encoding) = encode(std::mem::take(&mut self.bytes));
-        (text, encoding, self.truncated)
+        (text, encoding, self.truncated, self.taken)
     }
 }
 

@@ -8,6 +8,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use types::{Error, ErrorCode, Patch, Result, SandboxName, Settings, SettingsRequest};
 
+/// How long the end of a dead instance may be untold.
+const LINGERS: Duration = Duration::from_secs(10);
+
 impl SandboxObject {
     pub(super) async fn acquire(&mut self, name: SandboxName, reply: Reply<Acquired>) {
         self.name = Some(name);
@@ -17,10 +20,26 @@ impl SandboxObject {
         let ending = matches!(self.machine.phase, Phase::Up { .. })
             && self.world.instances().get(&self.id).is_none_or(|i| !i.alive());
         if ending {
-            self.machine.wanted = true;
+            if !std::mem::replace(&mut self.machine.wanted, true) {
+                self.hasten();
+            }
         } else {
             self.feed(Event::Wanted).await;
         }
+    }
+
+    /// A dead instance whose end is not told in time is ended for good, so that nobody waits
+    /// for ever behind a supervisor that hangs.
+    fn hasten(&self) {
+        let Some(instance) = self.world.instances().get(&self.id).cloned() else { return };
+        let id = self.id;
+        tokio::spawn(async move {
+            if tokio::time::timeout(LINGERS, instance.ended()).await.is_err()
+                && let Err(error) = instance.stop(Duration::ZERO, "").await
+            {
+                tracing::error!(object = %id, %error, "a dead instance could not be ended");
+            }
+        });
     }
 
     pub(super) async fn put(

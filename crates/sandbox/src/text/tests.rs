@@ -39,7 +39,7 @@ proptest! {
         for chunk in text.as_bytes().chunks(7) {
             head.push(chunk, limit);
         }
-        let (kept, encoding, truncated) = head.finish();
+        let (kept, encoding, truncated, _) = head.finish();
         prop_assert_eq!(encoding, None);
         prop_assert_eq!(truncated, text.len() > limit);
         prop_assert!(text.starts_with(&kept) && kept.len() <= limit);
@@ -51,7 +51,8 @@ proptest! {
 fn invalid_bytes_are_base64_and_whole() {
     let mut head = Head::new(room(1 << 20));
     head.push(&[0xff, 0xfe, b'a'], 100);
-    assert_eq!(head.finish(), ("//5h".to_owned(), Some(Encoding::Base64), false));
+    let (text, encoding, truncated, _) = head.finish();
+    assert_eq!((&*text, encoding, truncated), ("//5h", Some(Encoding::Base64), false));
     assert_eq!(cut_tail("é€😀".as_bytes()), 0);
     assert_eq!(cut_tail(&"😀".as_bytes()[..3]), 3);
     assert_eq!(cut_tail(&[0x80, 0x80, 0x80, 0x80]), 0);
@@ -66,9 +67,11 @@ fn without_room_a_head_is_cut_and_says_so_and_gives_back_what_it_took() {
     second.push(b"small outputs need no room", 100 * UNIT);
     second.push(&vec![b'b'; UNIT], 100 * UNIT);
     second.push(b"c", 100 * UNIT);
-    let (text, _, truncated) = second.finish();
-    assert!(truncated && text.len() == UNIT && !text.contains('c'));
-    let (text, _, truncated) = first.finish();
+    let (text, _, truncated, none) = second.finish();
+    assert!(truncated && text.len() == UNIT && !text.contains('c') && none.is_empty());
+    let (text, _, truncated, taken) = first.finish();
     assert!(!truncated && text.len() == 3 * UNIT);
+    assert_eq!(room.available_permits(), 0, "the text is still there");
+    drop(taken);
     assert_eq!(room.available_permits(), 2);
 }
