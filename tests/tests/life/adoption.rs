@@ -138,3 +138,33 @@ async fn one_that_stands_still_holds_up_nobody() {
     stop(&server, "a").await;
     assert_eq!(record(&server, "a").await["reason"], "stopped");
 }
+
+#[tokio::test]
+async fn a_command_that_ended_without_a_server_was_active_until_then_and_no_longer() {
+    let mut server = Server::start().await;
+    sh(&server, "a", "true").await;
+    let (url, http) = (server.url.clone(), server.http.clone());
+    let asked = tokio::spawn(async move {
+        let body = json!({"argv": ["sh", "-c", "sleep 1; exit 6"]});
+        http.post(format!("{url}/v1/sandboxes/a/exec")).json(&body).send().await
+    });
+    eventually("it runs", SOON, || async {
+        let rows = server.get("/v1/sandboxes/a/executions").await.json();
+        (rows[0]["status"] == "running").then_some(())
+    })
+    .await;
+    server.kill();
+    let _ = asked.await;
+    // Longer than the command takes: its end is well before the next server's start.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    server.restart().await;
+    let row = eventually("its end is told", SOON, || async {
+        let rows = server.get("/v1/sandboxes/a/executions").await.json();
+        (rows[0]["status"] == "exited").then(|| rows[0].clone())
+    })
+    .await;
+    assert_eq!(row["exitCode"], 6);
+    let record = record(&server, "a").await;
+    assert_eq!(record["state"], "running");
+    assert_eq!(record["lastActivity"], row["endedAt"], "the restart counted as activity");
+}
