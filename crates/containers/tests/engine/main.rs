@@ -5,6 +5,7 @@ mod faults;
 mod host;
 mod images;
 mod inodes;
+mod leaks;
 mod limits;
 mod links;
 mod native;
