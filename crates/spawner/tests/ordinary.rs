@@ -118,6 +118,10 @@ fn the_machines_usr() {
     let ran = instance.run(&command("perl", &["perl", "-e", "print 6 * 7"]));
     assert_eq!((ran.code(), ran.text().as_str()), (0, "42"));
     assert_ne!(instance.sh("write", "touch /usr/x").code(), 0);
+    assert_eq!(
+        instance.sh("sources", "ls /usr/src/ /usr/local/etc/ | grep -v :").text().trim(),
+        ""
+    );
     instance.stop();
     instance.leaves_nothing();
 }
