@@ -151,7 +151,7 @@ impl Settings {
             env: BTreeMap::new(),
             enable_internet: false,
             time,
-            limits: Limits { memory_mib: 512, vcpu: 1.0, pids: 512, disk_mb: 2000 },
+            limits: Limits::default(),
         }
     }
 
@@ -192,6 +192,12 @@ impl Settings {
         check_env("env", self.env.iter().map(|(k, v)| (k, Some(v))))?;
         self.limits.validate()?;
         self.time.validate()
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { memory_mib: 512, vcpu: 1.0, pids: 512, disk_mb: 2000 }
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn start(
 
 /// What this mode does not offer is refused where it is asked for.
 fn check(core: &Core, spec: &InstanceSpec) -> Result<(), Error> {
-    let usual = types::Limits { memory_mib: 512, vcpu: 1.0, pids: 512, disk_mb: 2000 };
+    let usual = types::Limits::default();
     let can = core.capabilities;
     let asked = [
         ("memoryMib", can.memory_limit, spec.limits.memory_mib != usual.memory_mib),
