@@ -99,21 +99,10 @@ fn apt(packages: &[&str]) -> anyhow::Result<()> {
     if !sh::has("apt-get") {
         bail!("this machine has no apt-get: {by_hand}");
     }
-    let root = rustix::process::geteuid().is_root();
-    if !root && !sh::has("sudo") {
+    if !is_root() && !sh::has("sudo") {
         bail!("neither root nor sudo: {by_hand}");
     }
     sh::say(&format!("installing {list}"));
-    let apt_get = |arguments: &[&str]| {
-        let mut command = Command::new(if root { "apt-get" } else { "sudo" });
-        if !root {
-            command.args(["--", "apt-get"]);
-        }
-        // Talk belongs on standard error: what a task prints on standard output is its result.
-        command.env("DEBIAN_FRONTEND", "noninteractive").args(["-qq", "-o=Dpkg::Use-Pty=0"]);
-        command.args(arguments).stdout(std::io::stderr());
-        sh::run(&mut command)
-    };
     let mut install = vec!["install", "-y", "--no-install-recommends"];
     install.extend(packages);
     // Lists that are fresh need no update; without any the install fails at once.
@@ -122,4 +111,25 @@ fn apt(packages: &[&str]) -> anyhow::Result<()> {
     }
     apt_get(&["update"])?;
     apt_get(&install).context(by_hand)
+}
+
+/// Fetches the lists of packages.
+pub fn update() -> anyhow::Result<()> {
+    apt_get(&["update"])
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn apt_get(arguments: &[&str]) -> anyhow::Result<()> {
+    let root = is_root();
+    let mut command = Command::new(if root { "apt-get" } else { "sudo" });
+    if !root {
+        command.args(["--", "apt-get"]);
+    }
+    // Talk belongs on standard error: what a task prints on standard output is its result.
+    command.env("DEBIAN_FRONTEND", "noninteractive").args(["-qq", "-o=Dpkg::Use-Pty=0"]);
+    command.args(arguments).stdout(std::io::stderr());
+    sh::run(&mut command)
 }

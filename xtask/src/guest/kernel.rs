@@ -1,6 +1,6 @@
 //! Debian's cloud kernel and its modules, unpacked beside the build and never installed.
 
-use crate::sh;
+use crate::{setup, sh};
 use anyhow::{Context as _, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,7 +34,15 @@ pub fn get(dir: &Path) -> anyhow::Result<Kernel> {
     Ok(Kernel { image, modules })
 }
 
+/// Fetches the kernel; where the package lists are missing or old, once more with new ones.
 fn fetch(dir: &Path, unpacked: &Path) -> anyhow::Result<()> {
+    let Err(first) = fetch_listed(dir, unpacked) else { return Ok(()) };
+    sh::say(&format!("{first:#}; updating the package lists"));
+    setup::update()?;
+    fetch_listed(dir, unpacked)
+}
+
+fn fetch_listed(dir: &Path, unpacked: &Path) -> anyhow::Result<()> {
     let architecture = sh::output(Command::new("dpkg").arg("--print-architecture"))?;
     let architecture = String::from_utf8(architecture.stdout)?;
     ensure!(architecture.trim() == "amd64", "the guest is for amd64 alone so far");
@@ -46,7 +54,7 @@ fn fetch(dir: &Path, unpacked: &Path) -> anyhow::Result<()> {
         .find(|word| word.starts_with("linux-image-") && word.ends_with("-cloud-amd64"))
         .filter(|word| *word != "linux-image-cloud-amd64")
         .or_else(|| depends.split_whitespace().filter(|w| w.ends_with("-cloud-amd64")).nth(1))
-        .context("apt-cache knows no cloud kernel; run apt-get update")?
+        .context("apt-cache knows no cloud kernel")?
         .to_owned();
     sh::say(&format!("fetching {package}"));
     let fresh = dir.join(format!("kernel-{}", std::process::id()));
@@ -56,7 +64,7 @@ fn fetch(dir: &Path, unpacked: &Path) -> anyhow::Result<()> {
         .current_dir(&fresh)
         .stdout(std::io::stderr())
         .status()?;
-    ensure!(download.success(), "apt-get cannot download {package}; run apt-get update");
+    ensure!(download.success(), "apt-get cannot download {package}");
     let deb = std::fs::read_dir(&fresh)?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.extension().is_some_and(|e| e == "deb"))
