@@ -251,9 +251,10 @@ fn a_killed_supervisor_does_not_hide_how_main_ended() {
         daemon.start(1, Some("sleep 0.3; exit 21"));
         daemon.start(2, Some("sleep 1000"));
         let (one, two) = (supervisor(bed.dir.path(), 1), supervisor(bed.dir.path(), 2));
+        // The daemon first: it would end what lost its supervisor before main has ended.
+        daemon.kill();
         kill(one);
         kill(two);
-        daemon.kill();
         let run = bed.dir.path().join("run").join(object(1).to_string());
         until("init told", || std::fs::read(run.join("status")).is_ok_and(|s| s.len() >= 16)).await;
         bed.reopen();

@@ -172,8 +172,12 @@ fn entrypoints_that_cannot_run_leave_nothing() {
 fn a_stop_asks_first_where_there_is_grace() {
     multi(async {
         let bed = Bed::with_box();
-        let script = "trap 'echo asked; exit 3' TERM; while :; do sleep 0.1; done";
+        let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.1; done";
         let instance = bed.main(1, script).await;
+        // Before that the signal would find no trap.
+        let log = format!("sandboxes/{}/logs/log", common::object(1));
+        let log = bed.dir.path().join(log);
+        common::until("it listens", || std::fs::read(&log).is_ok_and(|l| l == b"ready\n")).await;
         instance.stop(Duration::from_secs(30), "the note").await.unwrap();
         let ending = ended(&instance).await;
         assert!(
@@ -181,7 +185,7 @@ fn a_stop_asks_first_where_there_is_grace() {
             "{ending:?}"
         );
         let logs = bed.engine.logs(&common::object(1)).await.unwrap();
-        assert_eq!(String::from_utf8_lossy(&logs), "asked\n");
+        assert_eq!(String::from_utf8_lossy(&logs), "ready\nasked\n");
         instance.stop(Duration::ZERO, "later").await.unwrap();
         instance.release().await;
         // One that does not listen.
