@@ -44,8 +44,34 @@ codes! {
     NotFound = "NOT_FOUND", 404, false;
     /// No such sandbox of this owner.
     SandboxNotFound = "SANDBOX_NOT_FOUND", 404, false;
+    /// No such context of this sandbox. Context `{contextId}`.
+    ContextNotFound = "CONTEXT_NOT_FOUND", 404, false;
+    /// No such checkpoint of this context.
+    CheckpointNotFound = "CHECKPOINT_NOT_FOUND", 404, false;
+    /// No such file or directory (ENOENT).
+    FileNotFound = "FILE_NOT_FOUND", 404, false;
     /// The route exists below `/v1`, the method does not.
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, false;
+    /// It is there already (EEXIST).
+    FileExists = "FILE_EXISTS", 409, false;
+    /// The path leads out of `/workspace`, or may not be touched (EACCES).
+    PermissionDenied = "PERMISSION_DENIED", 403, false;
+    /// It is a directory, and a file was meant (EISDIR).
+    IsDirectory = "IS_DIRECTORY", 400, false;
+    /// It is no directory, and one was meant (ENOTDIR).
+    NotDirectory = "NOT_DIRECTORY", 400, false;
+    /// The file is larger than the server takes (EFBIG). Context `{maxSize, actualSize}`.
+    FileTooLarge = "FILE_TOO_LARGE", 413, false;
+    /// The workspace is at its limit (ENOSPC).
+    NoSpace = "NO_SPACE", 500, false;
+    /// Another error of the file system; the context has its `errno`.
+    FilesystemError = "FILESYSTEM_ERROR", 500, false;
+    /// A checkpoint of this name is there.
+    CheckpointExists = "CHECKPOINT_EXISTS", 409, false;
+    /// The sandbox has as many contexts as it may have.
+    TooManyContexts = "TOO_MANY_CONTEXTS", 409, false;
+    /// The context belongs to an engine that is not installed any more; see its page.
+    EngineChanged = "ENGINE_CHANGED", 409, false;
     /// The sandbox exists with other settings.
     SettingsConflict = "SETTINGS_CONFLICT", 409, false;
     /// The instance went away; the command may have run. Context `{reason, cause, exitCode}`.
@@ -70,18 +96,24 @@ codes! {
     UserNotFound = "USER_NOT_FOUND", 422, false;
     /// No image of this name.
     ImageNotFound = "IMAGE_NOT_FOUND", 422, false;
+    /// The engine of this binding is not installed; the message has the command that does it.
+    EngineNotInstalled = "ENGINE_NOT_INSTALLED", 422, false;
     /// The engine, the mode or the operator does not offer this.
     NotSupported = "NOT_SUPPORTED", 422, false;
     /// Too many requests or sandboxes for now.
     TooManyRequests = "TOO_MANY_REQUESTS", 429, true;
     /// The command's end was seen by nobody of ours. It may have run.
     CommandUnknown = "COMMAND_UNKNOWN", 500, false;
+    /// The stored memory of the context is damaged; other contexts are not.
+    SnapshotCorrupt = "SNAPSHOT_CORRUPT", 500, false;
     /// A fault of the server; its log has the request id.
     Internal = "INTERNAL", 500, false;
     /// The instance could not be started; nothing ran.
     InstanceStartFailed = "INSTANCE_START_FAILED", 503, true;
     /// The server is starting or stopping.
     Unavailable = "UNAVAILABLE", 503, true;
+    /// The execution ran and could not be saved; the context is as before it.
+    ExecutionNotSaved = "EXECUTION_NOT_SAVED", 507, false;
     /// The disk of the data directory is full; nothing was acknowledged.
     StorageFull = "STORAGE_FULL", 507, true;
 }

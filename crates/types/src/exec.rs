@@ -65,7 +65,7 @@ impl<'de> serde::de::Visitor<'de> for StdinVisitor {
 }
 
 /// Whether `text` is base64: standard alphabet, padded, no bits beyond the last byte.
-fn is_base64(text: &str) -> bool {
+pub(crate) fn is_base64(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     let pads = text.len() - body.len();
     let alphabet = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';

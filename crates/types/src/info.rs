@@ -1,6 +1,6 @@
 //! What is told of sandboxes: info, summaries, pages (S1, S4).
 
-use crate::{Owner, Record, SandboxId, Settings, State};
+use crate::{ContextInfo, Owner, Record, SandboxId, Settings, State};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -12,10 +12,6 @@ pub struct DirectoryEntry {
     /// Whether an instance of it runs.
     pub running: bool,
 }
-
-/// A code context of a sandbox (S4).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ContextInfo {}
 
 /// What `/workspace` holds; the root itself is not counted (S4).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]

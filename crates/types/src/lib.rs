@@ -4,6 +4,7 @@
 //! either valid or was never made. Marks in the comments (S1, S3, S4, D) name the
 //! rule of the contract that an item carries out; see `docs/contract-marks.md`.
 
+mod code;
 mod duration;
 mod error;
 mod exec;
@@ -13,6 +14,12 @@ mod record;
 mod settings;
 mod time;
 
+pub use code::{
+    CODE_MAX, CODE_OUTPUT_MAX, CODE_TIMEOUT_MAX_MS, CODE_TIMEOUT_MS, CONTEXTS_MAX, CheckpointInfo,
+    CheckpointList, CheckpointRequest, CodeError, CodeEvent, CodeRequest, CodeResult, ContextInfo,
+    ContextList, ContextRef, ContextRequest, EnvRequest, Language, LogEntry, Logs, RichResult,
+    SnapshotInfo, Stream, Usage, check_code_env,
+};
 pub use duration::{DurationError, format_ms, parse_ms};
 pub use error::{Error, ErrorBody, ErrorCode, Result};
 pub use exec::{
@@ -20,9 +27,7 @@ pub use exec::{
     Stdin,
 };
 pub use id::{NameError, ObjectId, Owner, RESERVED_NAMES, SandboxId, SandboxName};
-pub use info::{
-    ContextInfo, DirectoryEntry, Page, SandboxInfo, SandboxSummary, StopRequest, WorkspaceInfo,
-};
+pub use info::{DirectoryEntry, Page, SandboxInfo, SandboxSummary, StopRequest, WorkspaceInfo};
 pub use record::{Cause, Record, State, Stop};
 pub use settings::{Limits, Patch, Settings, SettingsRequest, TimeDefaults};
 pub use time::iso8601;

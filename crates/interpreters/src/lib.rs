@@ -1,0 +1,1 @@
+//! Interpreters as WebAssembly, their contexts and memory snapshots (S4).

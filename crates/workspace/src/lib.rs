@@ -1,0 +1,1 @@
+//! Files below `/workspace`: safe paths, the files API, quotas, watching (S4).
