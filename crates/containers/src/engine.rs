@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -322,6 +323,17 @@ pub struct Adopted {
     pub instance: Arc<dyn Instance>,
 }
 
+/// A range of 65 536 host ids of the pool that instances draw from; goes back when dropped. Keep
+/// it until the last process with these ids has ended.
+pub struct IdRange(pub(crate) crate::ids::Range);
+
+impl IdRange {
+    /// Its first host uid and gid.
+    pub fn base(&self) -> u32 {
+        self.0.base()
+    }
+}
+
 /// Makes and keeps instances.
 #[async_trait]
 pub trait Engine: Send + Sync {
@@ -343,8 +355,24 @@ pub trait Engine: Send + Sync {
     /// there is none. Kept after the stop, until [`Engine::purge`].
     async fn logs(&self, object: &ObjectId) -> Result<Vec<u8>, Error>;
 
-    /// The directory that is `/workspace` of the object. [`Engine::start`] alone makes it.
+    /// The directory that is `/workspace` of the object. [`Engine::start`] and
+    /// [`Engine::make_workspace`] alone make it.
     async fn workspace(&self, object: &ObjectId) -> Result<std::path::PathBuf, Error>;
+
+    /// The directory that is `/workspace` of the object, made where it is not there and opened
+    /// as a place alone (`O_PATH`). Never beside a [`Engine::purge`] of the same object: what is
+    /// made then is swept by nobody, so the caller keeps the two apart.
+    async fn make_workspace(&self, object: &ObjectId) -> Result<OwnedFd, Error>;
+
+    /// The directory of the object's code contexts, closed to others, made where it is not
+    /// there. [`Engine::purge`] takes it with the rest; never beside one, as for
+    /// [`Engine::make_workspace`].
+    async fn contexts_dir(&self, object: &ObjectId) -> Result<OwnedFd, Error>;
+
+    /// Host ids for what runs beside instances on the same `/workspace`. `None`: there are no
+    /// ranges in this mode, root inside is the caller. [`Error::Unsupported`] where the engine
+    /// does not map the ids of `/workspace`, so that nobody but its instances can share it.
+    fn borrow_ids(&self) -> Result<Option<IdRange>, Error>;
 
     /// What lies in `/workspace` of the object: how many files and directories, the root
     /// excluded, and the lengths of the plain files in bytes. Links are not followed; counting

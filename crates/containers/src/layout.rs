@@ -5,12 +5,14 @@
 //! run/<object id>/                 an instance: what the supervisor keeps, and `meta`
 //! sandboxes/<object id>/workspace  survives stops
 //! sandboxes/<object id>/logs       what main processes wrote
+//! sandboxes/<object id>/contexts   memory of code contexts
 //! images/<name>/rootfs, image.json
 //! trash/                           on its way out
 //! ```
 
 use crate::trash::Trash;
 use crate::{Error, dirs, fail, measure};
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -98,8 +100,33 @@ impl Layout {
         dirs::ensure(self.sandbox(object)?, "logs", 0o700)
     }
 
-    /// `workspace` of an object, made where it is not there: for a start alone, as what is made
-    /// beside a purge is swept by nobody.
+    /// `contexts` of an object, made where it is not there. What is made beside a purge is
+    /// swept by nobody.
+    pub fn contexts(&self, object: &ObjectId) -> io::Result<OwnedFd> {
+        dirs::ensure(self.sandbox(object)?, "contexts", 0o700)
+    }
+
+    /// `workspace` of an object, made where it is not there, as a place alone. Blocks.
+    pub fn workspace_place(&self, object: &ObjectId) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = self.make_workspace(object)?;
+        Ok(rustix::fs::openat(dir, ".", flags, Mode::empty())?)
+    }
+
+    /// Runs one of the makers of directories where it may block.
+    pub async fn make(
+        self: &Arc<Self>,
+        object: &ObjectId,
+        what: fn(&Self, &ObjectId) -> io::Result<OwnedFd>,
+    ) -> Result<OwnedFd, Error> {
+        let (layout, object) = (self.clone(), *object);
+        let made = tokio::task::spawn_blocking(move || what(&layout, &object)).await;
+        let made = made.map_err(|e| Error::Failed(format!("the start broke off: {e}")))?;
+        made.map_err(fail::step("make a directory of the sandbox"))
+    }
+
+    /// `workspace` of an object, made where it is not there: never beside a purge, as what is
+    /// made then is swept by nobody.
     pub fn make_workspace(&self, object: &ObjectId) -> io::Result<OwnedFd> {
         dirs::ensure(self.sandbox(object)?, "workspace", 0o755)
     }

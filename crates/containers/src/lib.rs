@@ -20,7 +20,8 @@ mod trash;
 
 pub use engine::{
     Adopted, Capabilities, Command, CommandEnd, CommandEvent, CommandInfo, CommandOutcome, Ending,
-    Engine, Error, ExecError, Identity, Instance, InstanceSpec, Main, RunningCommand, Usage,
+    Engine, Error, ExecError, IdRange, Identity, Instance, InstanceSpec, Main, RunningCommand,
+    Usage,
 };
 pub use images::{HOST, ImageError, ImageInfo, Images, NAME_MAX, Progress};
 pub use layout::check_data_dir;

@@ -3,9 +3,11 @@
 use async_trait::async_trait;
 use containers::{
     Adopted, Capabilities, Command, CommandEnd, CommandEvent, CommandInfo, CommandOutcome, Ending,
-    Engine, Error, ExecError, Identity, Instance, InstanceSpec, Main, RunningCommand, Usage,
+    Engine, Error, ExecError, IdRange, Identity, Instance, InstanceSpec, Main, RunningCommand,
+    Usage,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -22,6 +24,12 @@ pub struct Processes {
 impl Processes {
     pub fn new(dir: PathBuf) -> Self {
         Self { dir }
+    }
+
+    fn directory(&self, object: &ObjectId, name: &str) -> Result<OwnedFd, Error> {
+        let dir = self.dir.join(object.to_string()).join(name);
+        let made = std::fs::create_dir_all(&dir).and_then(|()| std::fs::File::open(&dir));
+        Ok(made.map_err(|e| Error::Failed(e.to_string()))?.into())
     }
 }
 
@@ -74,9 +82,17 @@ impl Engine for Processes {
         Ok(b"main\xff".to_vec())
     }
     async fn workspace(&self, object: &ObjectId) -> Result<PathBuf, Error> {
-        let dir = self.dir.join(object.to_string());
-        std::fs::create_dir_all(&dir).map_err(|e| Error::Failed(e.to_string()))?;
-        Ok(dir)
+        self.directory(object, "workspace")?;
+        Ok(self.dir.join(object.to_string()).join("workspace"))
+    }
+    async fn make_workspace(&self, object: &ObjectId) -> Result<OwnedFd, Error> {
+        self.directory(object, "workspace")
+    }
+    async fn contexts_dir(&self, object: &ObjectId) -> Result<OwnedFd, Error> {
+        self.directory(object, "contexts")
+    }
+    fn borrow_ids(&self) -> Result<Option<IdRange>, Error> {
+        Ok(None)
     }
     async fn measure_workspace(&self, _object: &ObjectId) -> Result<(u64, u64), Error> {
         Ok((0, 0))

@@ -22,9 +22,11 @@ pub(crate) use exec::environment;
 
 use self::core::Core;
 use crate::images::Images;
-use crate::{Adopted, Capabilities, Engine, Error, Instance, InstanceSpec, dirs, fail};
+use crate::layout::Layout;
+use crate::{Adopted, Capabilities, Engine, Error, IdRange, Instance, InstanceSpec, dirs, fail};
 use async_trait::async_trait;
 use instance::NativeInstance;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -186,6 +188,23 @@ impl Engine for NativeEngine {
 
     async fn workspace(&self, object: &ObjectId) -> Result<PathBuf, Error> {
         Ok(self.core.layout.workspace_path(object))
+    }
+
+    async fn make_workspace(&self, object: &ObjectId) -> Result<OwnedFd, Error> {
+        self.core.layout.make(object, Layout::workspace_place).await
+    }
+
+    async fn contexts_dir(&self, object: &ObjectId) -> Result<OwnedFd, Error> {
+        self.core.layout.make(object, Layout::contexts).await
+    }
+
+    fn borrow_ids(&self) -> Result<Option<IdRange>, Error> {
+        if !self.core.ranges {
+            return Ok(None);
+        }
+        let range = self.core.pool.take();
+        let none = || Error::Failed("no range of ids is free".to_owned());
+        Ok(Some(IdRange(range.ok_or_else(none)?)))
     }
 
     async fn measure_workspace(&self, object: &ObjectId) -> Result<(u64, u64), Error> {

@@ -9,7 +9,8 @@ use crate::images::Images;
 use crate::layout::{Layout, Meta, write_json};
 use crate::native::{ID_BASE_START, environment};
 use crate::{
-    Adopted, Capabilities, Engine, Error, Identity, Instance, InstanceSpec, dirs, fail, flatcopy,
+    Adopted, Capabilities, Engine, Error, IdRange, Identity, Instance, InstanceSpec, dirs, fail,
+    flatcopy,
 };
 use async_trait::async_trait;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
@@ -167,6 +168,20 @@ impl Engine for OciEngine {
 
     async fn workspace(&self, object: &ObjectId) -> Result<PathBuf, Error> {
         Ok(self.shared.layout.workspace_path(object))
+    }
+
+    async fn make_workspace(&self, object: &ObjectId) -> Result<OwnedFd, Error> {
+        self.shared.layout.make(object, Layout::workspace_place).await
+    }
+
+    async fn contexts_dir(&self, object: &ObjectId) -> Result<OwnedFd, Error> {
+        self.shared.layout.make(object, Layout::contexts).await
+    }
+
+    fn borrow_ids(&self) -> Result<Option<IdRange>, Error> {
+        let text = "the engine oci gives files of /workspace to each instance's own ids: code \
+                    contexts need the engine native";
+        Err(Error::Unsupported(text.to_owned()))
     }
 
     async fn measure_workspace(&self, object: &ObjectId) -> Result<(u64, u64), Error> {

@@ -1,6 +1,7 @@
 //! The engines on the real thing. One binary, as linking takes longer than running.
 
 mod common;
+mod contexts;
 mod faults;
 mod host;
 mod images;
