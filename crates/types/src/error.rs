@@ -86,6 +86,8 @@ codes! {
     ArgumentsTooLarge = "ARGUMENTS_TOO_LARGE", 413, false;
     /// The body is not JSON by its content type.
     UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415, false;
+    /// The file has no byte of the range that was asked for. Context `{size}`.
+    RangeNotSatisfiable = "RANGE_NOT_SATISFIABLE", 416, false;
     /// The program of a command is not in the instance.
     CommandNotFound = "COMMAND_NOT_FOUND", 422, false;
     /// The program of a command is there and cannot be executed.

@@ -8,6 +8,7 @@ mod code;
 mod duration;
 mod error;
 mod exec;
+mod files;
 mod id;
 mod info;
 mod record;
@@ -25,6 +26,10 @@ pub use error::{Error, ErrorBody, ErrorCode, Result};
 pub use exec::{
     Encoding, Encodings, ExecEvent, ExecRequest, ExecResult, ExecStatus, Execution, StderrMode,
     Stdin,
+};
+pub use files::{
+    DeleteFileResult, FileInfo, FileOperation, FilePermissions, FileType, FilesOp, FilesRequest,
+    FilesResult, ListFilesResult, UnpackResult, WatchEvent, WriteFileResult,
 };
 pub use id::{NameError, ObjectId, Owner, RESERVED_NAMES, SandboxId, SandboxName};
 pub use info::{DirectoryEntry, Page, SandboxInfo, SandboxSummary, StopRequest, WorkspaceInfo};
