@@ -3,6 +3,7 @@
 //! Read `machine.rs` first: all that a sandbox can be, as a pure function. `object.rs` drives it,
 //! `service.rs` is what callers see.
 
+mod busy;
 mod errors;
 mod exec;
 mod history;
@@ -15,6 +16,7 @@ mod stops;
 mod text;
 mod world;
 
+pub use busy::Busy;
 pub use exec::{Collected, ExecStream};
 pub use service::{Options, Sandboxes};
 pub use stops::OnStop;

@@ -1,9 +1,11 @@
 //! The driver: one sandbox's live copy. It feeds the machine and does what it says.
 
+mod activities;
 mod effects;
 mod requests;
 mod times;
 
+use crate::busy::Busy;
 use crate::errors;
 use crate::machine::{Event, Finish, Machine, Phase, Verdict, Why};
 use crate::world::World;
@@ -14,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use store::SandboxRow;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use types::{Error, ObjectId, Patch, Result, SandboxName, SettingsRequest};
 
@@ -34,6 +36,13 @@ pub(crate) enum Message {
     Acquire {
         name: SandboxName,
         reply: Reply<Acquired>,
+    },
+    /// Somebody begins an activity without an instance; `make`: where there is no sandbox one
+    /// comes into being.
+    Busy {
+        name: SandboxName,
+        make: bool,
+        reply: Reply<Busy>,
     },
     Put {
         name: SandboxName,
@@ -68,6 +77,10 @@ pub(crate) enum Message {
     Released {
         generation: u64,
     },
+    /// An activity without an instance ended.
+    Rested {
+        life: u64,
+    },
     Launched {
         generation: u64,
         result: std::result::Result<Arc<dyn Instance>, containers::Error>,
@@ -99,7 +112,13 @@ pub(crate) struct SandboxObject {
     name: Option<SandboxName>,
     /// Why the last start or finish failed.
     error: Option<Error>,
+    /// Counts what the copy saw destroyed or expired.
+    life: u64,
+    /// Tells activities without an instance to end; each has a receiver.
+    abort: watch::Sender<bool>,
     waiters: Vec<Reply<Acquired>>,
+    /// Those who wait for an expiry to be over.
+    busy_waiters: Vec<activities::Waiter>,
     stop_waiters: Vec<Reply<()>>,
     destroy_waiters: Vec<Reply<()>>,
     verdict_waiters: HashMap<u64, Vec<oneshot::Sender<Option<Verdict>>>>,
@@ -124,7 +143,10 @@ impl Object for SandboxObject {
             backstop: None,
             name: None,
             error: None,
+            life: 0,
+            abort: watch::Sender::new(false),
             waiters: Vec::new(),
+            busy_waiters: Vec::new(),
             stop_waiters: Vec::new(),
             destroy_waiters: Vec::new(),
             verdict_waiters: HashMap::new(),
@@ -142,6 +164,7 @@ impl Object for SandboxObject {
         }
         match message {
             Message::Acquire { name, reply } => self.acquire(name, reply).await,
+            Message::Busy { name, make, reply } => self.busy(name, make, reply).await,
             Message::Put { name, request, reply } => {
                 let answer = self.put(name, request).await;
                 let _ = reply.send(answer);
@@ -169,6 +192,7 @@ impl Object for SandboxObject {
                 let _ = reply.send(());
             }
             Message::Released { generation } => self.released(generation),
+            Message::Rested { life } => self.rested(life),
             Message::Launched { generation, result } => self.launched(generation, result).await,
             Message::Ended { generation, ending } => {
                 self.feed(Event::Ended { generation, ending }).await;
@@ -196,12 +220,16 @@ impl Object for SandboxObject {
 fn refuse(message: Message, error: Error) {
     match message {
         Message::Acquire { reply, .. } => drop(reply.send(Err(error))),
+        Message::Busy { reply, .. } => drop(reply.send(Err(error))),
         Message::Put { reply, .. } => drop(reply.send(Err(error))),
         Message::Patch { reply, .. }
         | Message::Touch { reply }
         | Message::Stop { reply, .. }
         | Message::Destroy { reply } => drop(reply.send(Err(error))),
-        Message::Verdict { .. } | Message::Revive { .. } | Message::Released { .. } => {}
+        Message::Verdict { .. }
+        | Message::Revive { .. }
+        | Message::Released { .. }
+        | Message::Rested { .. } => {}
         // The instance stands among the world's; the copy finds it once it can read its row.
         Message::Launched { .. } | Message::Ended { .. } => {
             tracing::error!(%error, "an instance's event came while its sandbox could not be read");
@@ -248,6 +276,7 @@ impl SandboxObject {
                 effects.extend(self.machine.on(event));
             }
         }
+        self.admit().await;
     }
 
     /// Tells of the instance's end when it comes.

@@ -1,5 +1,6 @@
 //! What callers may ask of sandboxes.
 
+use crate::busy::Busy;
 use crate::errors;
 use crate::exec::{Collected, ExecStream, Running};
 use crate::machine::Why;
@@ -120,6 +121,20 @@ impl Sandboxes {
 
     async fn acquire(&self, name: &SandboxName) -> Result<Acquired> {
         self.ask(name, |reply| Message::Acquire { name: name.clone(), reply }).await
+    }
+
+    /// Begins an activity that needs no instance, making the sandbox, with the server's defaults,
+    /// where needed; one that expired is used again. Errors: `SANDBOX_DESTROYED`, `STORAGE_FULL`.
+    pub async fn busy(&self, name: &SandboxName) -> Result<Busy> {
+        let name = name.clone();
+        self.ask(&name.clone(), |reply| Message::Busy { name, make: true, reply }).await
+    }
+
+    /// The same for what only reads, which makes and revives nothing. Errors: as
+    /// [`Sandboxes::busy`], `SANDBOX_NOT_FOUND`.
+    pub async fn busy_if_there(&self, name: &SandboxName) -> Result<Busy> {
+        let name = name.clone();
+        self.ask(&name.clone(), |reply| Message::Busy { name, make: false, reply }).await
     }
 
     /// Makes a sandbox, or finds that it is the same. `true`: it is new.

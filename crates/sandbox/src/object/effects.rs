@@ -264,6 +264,7 @@ impl SandboxObject {
             self.error = Some(error.clone());
             // Nobody may ask again: the alarm does.
             self.arm(Some(self.world.clock.instant() + RETRY_FINISH));
+            self.turn_away(error);
         }
         if finish == Finish::Destroy {
             for reply in self.destroy_waiters.drain(..) {
@@ -275,6 +276,7 @@ impl SandboxObject {
 
     async fn try_finish(&mut self, finish: Finish) -> types::Result<()> {
         let world = self.world.clone();
+        self.end_activities().await;
         let purged = world.engine.purge(&self.id).await;
         purged.map_err(|e| errors::of_engine_work("deleting the workspace", &e))?;
         match finish {
@@ -290,6 +292,7 @@ impl SandboxObject {
                 tracing::info!(object = %self.id, cause = Cause::Expired.as_str(), "a sandbox expired");
             }
         }
+        self.begin_life();
         self.arm(None);
         Ok(())
     }

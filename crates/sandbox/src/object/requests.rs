@@ -179,6 +179,8 @@ impl SandboxObject {
             return;
         }
         self.destroy_waiters.push(reply);
+        self.turn_away(&errors::destroyed());
+        self.abort.send_replace(true);
         self.feed(Event::Destroy).await;
     }
 

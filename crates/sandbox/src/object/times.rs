@@ -40,6 +40,11 @@ impl SandboxObject {
         if self.machine.phase != (Phase::Up { generation }) {
             return;
         }
+        self.rest();
+    }
+
+    /// An activity ended, maybe the last one.
+    pub(super) fn rest(&mut self) {
         self.active();
         // Nothing waits for this and a restart computes it anew: it need not be stored.
         if self.holds.count() == 0
