@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use types::{Encoding, ExecEvent, ExecResult, Stdin};
+use types::{CodeEvent, Encoding, ExecEvent, ExecResult, LogEntry, Stdin};
 
 fn decode(text: &str, encoding: Option<Encoding>) -> Result<Vec<u8>> {
     match encoding {
@@ -32,6 +32,21 @@ pub fn event_bytes(event: &ExecEvent) -> Result<Option<Vec<u8>>> {
         }
         _ => Ok(None),
     }
+}
+
+/// The bytes that an event of running code carries; `None` for those that are no output.
+pub fn code_event_bytes(event: &CodeEvent) -> Result<Option<Vec<u8>>> {
+    match event {
+        CodeEvent::Stdout { text, encoding, .. } | CodeEvent::Stderr { text, encoding, .. } => {
+            decode(text, *encoding).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The bytes of a piece of output.
+pub fn log_bytes(entry: &LogEntry) -> Result<Vec<u8>> {
+    decode(&entry.text, entry.encoding)
 }
 
 /// Standard input of a command, exact.

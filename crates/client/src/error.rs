@@ -24,6 +24,9 @@ pub enum Error {
     /// A command's stream ended without telling its end. It may have run, and may still run.
     #[error("the end of the command is not known: {0}")]
     Unknown(String),
+    /// An execution of code broke off without telling its end. It may have run and be saved.
+    #[error("the end of the execution is not known: {0}")]
+    UnknownCode(String),
 }
 
 impl From<types::Error> for Error {

@@ -12,14 +12,17 @@
 //! command may have run.
 
 mod bytes;
+mod code;
 mod error;
 mod http;
+mod lines;
 mod routes;
 mod stream;
 mod unix;
 
-pub use bytes::{event_bytes, stderr_bytes, stdin_of, stdout_bytes};
+pub use bytes::{code_event_bytes, event_bytes, log_bytes, stderr_bytes, stdin_of, stdout_bytes};
+pub use code::Place;
 pub use error::{Error, Result};
 pub use http::Client;
 pub use routes::ListQuery;
-pub use stream::ExecStream;
+pub use stream::{CodeStream, ExecStream};

@@ -1,32 +1,17 @@
-//! The events of a running command, out of NDJSON.
+//! The events of a running command, and of running code, out of NDJSON.
 
-use crate::error::innermost;
+use crate::lines::{Broken, Lines, Sequence, event};
 use crate::{Error, Result};
-use bytes::BytesMut;
 use futures::Stream;
-use std::time::Duration;
-use types::ExecEvent;
-
-/// A line longer than this is no event: the server cuts output into far smaller ones.
-const MAX_LINE: usize = 64 << 20;
-/// A living stream says at least `ping` every 15 s. A server that is stopped for a while may
-/// come back, so the patience is many times that.
-const SILENCE: Duration = Duration::from_secs(300);
+use types::{CodeEvent, ExecEvent};
 
 /// The events of a running command. Dropping it before its end kills the command with its tree.
 #[derive(Debug)]
-pub struct ExecStream {
-    response: reqwest::Response,
-    buffer: BytesMut,
-    /// Bytes of `buffer` that were searched for the end of the line.
-    searched: usize,
-    next_seq: u64,
-    ended: bool,
-}
+pub struct ExecStream(Events);
 
 impl ExecStream {
     pub(crate) fn new(response: reqwest::Response) -> Self {
-        Self { response, buffer: BytesMut::new(), searched: 0, next_seq: 0, ended: false }
+        Self(Events::new(response))
     }
 
     /// The next event, pings among them; `None` once `exit` or `error` was told. Cancel-safe.
@@ -34,12 +19,7 @@ impl ExecStream {
     /// Errors: [`Error::Unknown`] where the stream breaks off before either, which says nothing
     /// of the command; [`Error::Protocol`] where a line is no event. Both are final.
     pub async fn next(&mut self) -> Result<Option<ExecEvent>> {
-        if self.ended {
-            return Ok(None);
-        }
-        let event = self.read().await;
-        self.ended = matches!(event, Err(_) | Ok(ExecEvent::Exit { .. } | ExecEvent::Error { .. }));
-        event.map(Some)
+        self.0.next().await.map_err(|broken| broken.into_error(Error::Unknown))
     }
 
     /// The same as a [`Stream`], which ends after an error.
@@ -49,63 +29,102 @@ impl ExecStream {
             Some((event, stream))
         })
     }
+}
 
-    async fn read(&mut self) -> Result<ExecEvent> {
-        loop {
-            if let Some(line) = self.line()? {
-                if line.iter().all(u8::is_ascii_whitespace) {
-                    continue;
-                }
-                return self.event(&line);
-            }
-            let chunk = self.response.chunk();
-            let chunk = tokio::time::timeout(SILENCE, chunk).await.map_err(|_| {
-                Error::Unknown(format!("the server was silent for {} s", SILENCE.as_secs()))
-            })?;
-            match chunk {
-                Ok(Some(bytes)) => self.buffer.extend_from_slice(&bytes),
-                Ok(None) => {
-                    return Err(Error::Unknown("the stream ended before it".to_owned()));
-                }
-                Err(e) => {
-                    return Err(Error::Unknown(format!("the connection broke: {}", innermost(&e))));
-                }
-            }
-        }
+/// The events of running code. Dropping it before its end stops the code, and the context is as
+/// it was before.
+#[derive(Debug)]
+pub struct CodeStream(Events);
+
+impl CodeStream {
+    pub(crate) fn new(response: reqwest::Response) -> Self {
+        Self(Events::new(response))
     }
 
-    /// A whole line without its end, once there is one.
-    fn line(&mut self) -> Result<Option<BytesMut>> {
-        match self.buffer[self.searched..].iter().position(|b| *b == b'\n') {
-            Some(at) => {
-                let line = self.buffer.split_to(self.searched + at + 1);
-                self.searched = 0;
-                Ok(Some(line))
-            }
-            None if self.buffer.len() > MAX_LINE => {
-                Err(Error::Protocol("the server sent a line without end".to_owned()))
-            }
-            None => {
-                self.searched = self.buffer.len();
-                Ok(None)
-            }
-        }
+    /// The next event, pings among them; `None` once `end`, or an `error` with a `failure`, was
+    /// told. Cancel-safe.
+    ///
+    /// Errors: [`Error::UnknownCode`] where the stream breaks off before either, which says
+    /// nothing of the execution; [`Error::Protocol`] where a line is no event. Both are final.
+    pub async fn next(&mut self) -> Result<Option<CodeEvent>> {
+        self.0.next().await.map_err(|broken| broken.into_error(Error::UnknownCode))
     }
 
-    fn event(&mut self, line: &[u8]) -> Result<ExecEvent> {
-        let event: ExecEvent = serde_json::from_slice(line)
-            .map_err(|e| Error::Protocol(format!("the server sent no event: {e}")))?;
+    /// The same as a [`Stream`], which ends after an error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<CodeEvent>> + Send {
+        futures::stream::unfold(self, |mut stream| async move {
+            let event = stream.next().await.transpose()?;
+            Some((event, stream))
+        })
+    }
+}
+
+/// What both kinds of events have.
+trait Event: serde::de::DeserializeOwned {
+    fn seq(&self) -> u64;
+    fn is_last(&self) -> bool;
+}
+
+impl Event for ExecEvent {
+    fn seq(&self) -> u64 {
         let (ExecEvent::Start { seq, .. }
         | ExecEvent::Stdout { seq, .. }
         | ExecEvent::Stderr { seq, .. }
         | ExecEvent::Ping { seq }
         | ExecEvent::Exit { seq, .. }
-        | ExecEvent::Error { seq, .. }) = event;
-        if seq != self.next_seq {
-            let text = format!("event {seq} came where {} was due", self.next_seq);
-            return Err(Error::Protocol(text));
+        | ExecEvent::Error { seq, .. }) = self;
+        *seq
+    }
+    fn is_last(&self) -> bool {
+        matches!(self, ExecEvent::Exit { .. } | ExecEvent::Error { .. })
+    }
+}
+
+impl Event for CodeEvent {
+    fn seq(&self) -> u64 {
+        let (CodeEvent::Stdout { seq, .. }
+        | CodeEvent::Stderr { seq, .. }
+        | CodeEvent::Result { seq, .. }
+        | CodeEvent::Error { seq, .. }
+        | CodeEvent::Ping { seq }
+        | CodeEvent::End { seq, .. }) = self;
+        *seq
+    }
+    fn is_last(&self) -> bool {
+        matches!(self, CodeEvent::End { .. } | CodeEvent::Error { failure: Some(_), .. })
+    }
+}
+
+#[derive(Debug)]
+struct Events {
+    lines: Lines,
+    due: Sequence,
+    ended: bool,
+}
+
+impl Events {
+    fn new(response: reqwest::Response) -> Self {
+        Self { lines: Lines::new(response), due: Sequence::default(), ended: false }
+    }
+
+    async fn next<T: Event>(&mut self) -> Result<Option<T>, Broken> {
+        if self.ended {
+            return Ok(None);
         }
-        self.next_seq += 1;
-        Ok(event)
+        let event = self.read::<T>().await;
+        self.ended = event.as_ref().map_or(true, Event::is_last);
+        event.map(Some)
+    }
+
+    async fn read<T: Event>(&mut self) -> Result<T, Broken> {
+        loop {
+            let line = self.lines.next().await?;
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let event: T = event(&line)?;
+            self.due.take(event.seq())?;
+            return Ok(event);
+        }
     }
 }

@@ -1,51 +1,12 @@
 //! What a peer may do wrong that a well-behaved server never does: each answer is raw bytes.
 
+mod common;
+
 use client::{Client, Error};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use common::{answers, chunk, head, request};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, UnixListener};
 use types::{ErrorCode, ExecEvent, ExecRequest};
-
-/// Answers one request with `parts`, a pause after each, and closes. Returns the URL.
-async fn answers(parts: Vec<Vec<u8>>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        socket.set_nodelay(true).unwrap();
-        request(&mut socket).await;
-        for part in parts {
-            socket.write_all(&part).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    });
-    url
-}
-
-/// Reads a request with its body; its text.
-async fn request(socket: &mut (impl AsyncRead + Unpin)) -> String {
-    let mut text = Vec::new();
-    loop {
-        let mut piece = [0; 4096];
-        let n = socket.read(&mut piece).await.unwrap();
-        text.extend_from_slice(&piece[..n]);
-        let whole = String::from_utf8_lossy(&text).to_ascii_lowercase();
-        let Some((head, body)) = whole.split_once("\r\n\r\n") else { continue };
-        let length = head.split("content-length: ").nth(1).and_then(|t| t.lines().next());
-        if n == 0 || body.len() >= length.map_or(0, |t| t.parse().unwrap()) {
-            return String::from_utf8(text).unwrap();
-        }
-    }
-}
-
-fn head() -> Vec<u8> {
-    b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
-        .to_vec()
-}
-
-fn chunk(text: &[u8]) -> Vec<u8> {
-    [format!("{:x}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat()
-}
 
 const START: &str = "{\"type\":\"start\",\"seq\":0,\"execId\":\"e1\"}\n";
 const OUT: &str = "{\"type\":\"stdout\",\"seq\":1,\"data\":\"é€😀\"}\n";
