@@ -1,0 +1,312 @@
+/* JavaScript in a context: QuickJS-NG as a WebAssembly reactor.
+ *
+ * Two realms share one runtime. Code runs in `user`; what turns values and errors into an
+ * answer runs in `host`, whose built-ins the code cannot reach, so that it may break its own
+ * `JSON` or `Array.prototype` and still be answered. All that the driver keeps between calls
+ * lies in C statics: no name leads to it.
+ *
+ * The library is included and not linked, as the seed of Math.random and the table of global
+ * declarations are its own affair otherwise.
+ */
+#include "quickjs.c"
+
+#include <dirent.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EXPORT(name) __attribute__((export_name(#name))) name
+
+/* Deepest use of the shadow stack, bytes; the host's own stack is deeper at that depth. */
+#define STACK_MAX (768 * 1024)
+
+__attribute__((import_module("sandkeep"), import_name("emit"))) void
+sandkeep_emit(const char *bytes, size_t length);
+
+static JSRuntime *runtime;
+static JSContext *user, *host;
+/* Functions of the host realm's script, and the objects of the user realm's. */
+static JSValue describe, environment, bundle, argv_list;
+static unsigned execution;
+static int leaving, exit_code;
+static char *answer;
+static size_t answer_length;
+
+/* Declarations of earlier executions may be declared again, as at any prompt. The old value
+ * stays until the new initialiser has run. */
+
+static int sandkeep_check_global(JSContext *ctx, JSAtom name, int flags)
+{
+    JSObject *global = JS_VALUE_GET_OBJ(ctx->global_obj);
+    JSShapeProperty *there = find_own_property1(global, name);
+    if (flags & DEFINE_GLOBAL_LEX_VAR) {
+        /* undefined, NaN and Infinity */
+        if (there && !(there->flags & (JS_PROP_CONFIGURABLE | JS_PROP_WRITABLE))) {
+            JS_ThrowSyntaxErrorVarRedeclaration(ctx, name);
+            return -1;
+        }
+        return 0;
+    }
+    if (!there && !global->extensible) {
+        JS_ThrowTypeErrorAtom(ctx, "cannot define variable '%s'", name);
+        return -1;
+    }
+    if ((flags & DEFINE_GLOBAL_FUNC_VAR) && there && !(there->flags & JS_PROP_CONFIGURABLE)
+        && ((there->flags & JS_PROP_TMASK) == JS_PROP_GETSET
+            || !(there->flags & JS_PROP_WRITABLE))) {
+        JS_ThrowTypeErrorAtom(ctx, "cannot define variable '%s'", name);
+        return -1;
+    }
+    JSObject *lexical = JS_VALUE_GET_OBJ(ctx->global_var_obj);
+    if (find_own_property1(lexical, name) && delete_property(ctx, lexical, name) < 0)
+        return -1;
+    return 0;
+}
+
+/* Makes a lexical declaration that is there as the new one says; 0: there is none. */
+static int sandkeep_redefine_global(JSContext *ctx, JSAtom name, int flags)
+{
+    if (!(flags & DEFINE_GLOBAL_LEX_VAR))
+        return 0;
+    JSObject *lexical = JS_VALUE_GET_OBJ(ctx->global_var_obj);
+    JSProperty *property;
+    JSShapeProperty *there = find_own_property(&property, lexical, name);
+    if (!there)
+        return 0;
+    if (js_shape_prepare_update(ctx, lexical, &there))
+        return -1;
+    there->flags = JS_PROP_ENUMERABLE | JS_PROP_CONFIGURABLE | (flags & JS_PROP_WRITABLE);
+    return 1;
+}
+
+#include "natives.h"
+#include "loop.h"
+#include "modules.h"
+
+static const JSCFunctionListEntry NATIVES[] = {
+    JS_CFUNC_DEF("write", 2, native_write),
+    JS_CFUNC_DEF("readFile", 1, native_read_file),
+    JS_CFUNC_DEF("readInput", 0, native_read_input),
+    JS_CFUNC_DEF("writeFile", 3, native_write_file),
+    JS_CFUNC_DEF("list", 1, native_list),
+    JS_CFUNC_DEF("stat", 2, native_stat),
+    JS_CFUNC_MAGIC_DEF("mkdir", 1, native_change, MKDIR),
+    JS_CFUNC_MAGIC_DEF("rmdir", 1, native_change, RMDIR),
+    JS_CFUNC_MAGIC_DEF("unlink", 1, native_change, UNLINK),
+    JS_CFUNC_MAGIC_DEF("chdir", 1, native_change, CHDIR),
+    JS_CFUNC_MAGIC_DEF("rename", 2, native_change, RENAME),
+    JS_CFUNC_MAGIC_DEF("symlink", 2, native_change, LINK),
+    JS_CFUNC_DEF("cwd", 0, native_cwd),
+    JS_CFUNC_DEF("exit", 1, native_exit),
+    JS_CFUNC_DEF("random", 1, native_random),
+    JS_CFUNC_DEF("encode", 1, native_utf8_encode),
+    JS_CFUNC_DEF("decode", 4, native_utf8_decode),
+    JS_CFUNC_DEF("classOf", 1, native_class),
+    JS_CFUNC_DEF("promise", 1, native_promise),
+    JS_CFUNC_DEF("emit", 1, native_emit),
+    JS_CFUNC_MAGIC_DEF("format", 1, native_host, 0),
+    JS_CFUNC_MAGIC_DEF("bundle", 2, native_host, 1),
+    JS_CFUNC_MAGIC_DEF("setTimeout", 2, native_timer, 0),
+    JS_CFUNC_MAGIC_DEF("setInterval", 2, native_timer, 1),
+    JS_CFUNC_DEF("clearTimeout", 1, native_clear_timer),
+};
+
+
+static const char PRELUDE[] = {
+#embed "prelude.js"
+    , 0};
+static const char ANSWERS[] = {
+#embed "answers.js"
+    , 0};
+
+/* Evaluates a script that is a function, and calls it with the natives. */
+static JSValue install(JSContext *ctx, const char *name, const char *text)
+{
+    JSValue function = JS_Eval(ctx, text, strlen(text), name, JS_EVAL_TYPE_GLOBAL);
+    JSValue natives = JS_NewObject(ctx);
+    JS_SetPropertyFunctionList(ctx, natives, NATIVES, countof(NATIVES));
+    JSValue result = JS_Call(ctx, function, JS_UNDEFINED, 1, (JSValueConst *)&natives);
+    JS_FreeValue(ctx, natives);
+    JS_FreeValue(ctx, function);
+    return result;
+}
+
+static JSContext *realm(void)
+{
+    JSContext *ctx = JS_NewContext(runtime);
+    if (ctx)
+        JS_AddIntrinsicBigInt(ctx);
+    return ctx;
+}
+
+/* Starts the interpreter, once; what it leaves behind is the base of all contexts. 0: done. */
+int EXPORT(sandkeep_boot)(void)
+{
+    if (!(runtime = JS_NewRuntime()))
+        return 1;
+    JS_SetMaxStackSize(runtime, STACK_MAX);
+    JS_SetHostPromiseRejectionTracker(runtime, track_rejection, NULL);
+    whole = JS_UNDEFINED;
+    if (!(user = realm()) || !(host = realm()))
+        return 2;
+    JS_SetModuleLoaderFunc2(runtime, module_path, load_module, NULL, NULL);
+    JSValue functions = install(host, "sandkeep:answers", ANSWERS);
+    if (JS_IsException(functions))
+        return 3;
+    answer_value = JS_GetPropertyStr(host, functions, "value");
+    answer_error = JS_GetPropertyStr(host, functions, "error");
+    format = JS_GetPropertyStr(host, functions, "format");
+    bundle = JS_GetPropertyStr(host, functions, "bundle");
+    JSValue objects = install(user, "sandkeep:prelude", PRELUDE);
+    if (JS_IsException(objects))
+        return 4;
+    environment = JS_GetPropertyStr(user, objects, "env");
+    builtins = JS_GetPropertyStr(user, objects, "modules");
+    JS_RunGC(runtime);
+    return 0;
+}
+
+/* Room for a request of `length` bytes, which the next execution frees; 0: there is none. */
+char *EXPORT(sandkeep_alloc)(size_t length)
+{
+    return malloc(length + 1);
+}
+
+/* Where the answer lies ends to be used. */
+void EXPORT(sandkeep_release)(void)
+{
+    free(answer);
+    answer = NULL;
+}
+
+/* The environment as the request has it, and nothing else. */
+static void set_environment(JSValueConst wanted)
+{
+    JSPropertyEnum *keys;
+    uint32_t count;
+    int flags = JS_GPN_STRING_MASK;
+    if (!JS_GetOwnPropertyNames(user, &keys, &count, environment, flags | JS_GPN_SYMBOL_MASK)) {
+        for (uint32_t i = 0; i < count; i++)
+            JS_DeleteProperty(user, environment, keys[i].atom, 0);
+        JS_FreePropertyEnum(user, keys, count);
+    }
+    if (JS_IsObject(wanted) && !JS_GetOwnPropertyNames(user, &keys, &count, wanted, flags)) {
+        for (uint32_t i = 0; i < count; i++)
+            JS_DefinePropertyValue(user, environment, keys[i].atom,
+                                   JS_GetProperty(host, wanted, keys[i].atom), JS_PROP_C_W_E);
+        JS_FreePropertyEnum(user, keys, count);
+    }
+}
+
+static void prepare(JSValueConst request)
+{
+    JSValue value = JS_GetPropertyStr(host, request, "seed");
+    double seed;
+    if (JS_IsNumber(value) && !JS_ToFloat64(host, &seed, value)) {
+        uint64_t state = (uint64_t)seed ^ 0x9e3779b97f4a7c15u;
+        user->random_state = state ? state : 1;
+    }
+    JS_FreeValue(host, value);
+    value = JS_GetPropertyStr(host, request, "env");
+    set_environment(value);
+    JS_FreeValue(host, value);
+    value = JS_GetPropertyStr(host, request, "cwd");
+    const char *cwd = JS_ToCString(host, value);
+    if (!cwd || chdir(cwd))
+        chdir("/workspace");
+    JS_FreeCString(host, cwd);
+    JS_FreeValue(host, value);
+}
+
+/* The code's own end: its value, or the pending exception. */
+static JSValue run(const char *code, size_t length, const char *name)
+{
+    whole = JS_UNDEFINED;
+    JSValue promise = JS_Eval(user, code, length, name, JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_ASYNC);
+    if (JS_IsException(promise))
+        return promise;
+    whole = promise;
+    JS_PromiseMarkAsHandled(user, promise);
+    clear_rejection_of(promise);
+    if (run_loop())
+        return JS_EXCEPTION;
+    JSValue result = JS_PromiseResult(user, promise);
+    switch (JS_PromiseState(user, promise)) {
+    case JS_PROMISE_FULFILLED: {
+        JSValue value = JS_GetPropertyStr(user, result, "value");
+        JS_FreeValue(user, result);
+        return value;
+    }
+    case JS_PROMISE_REJECTED:
+        return JS_Throw(user, result);
+    default:
+        JS_FreeValue(user, result);
+        if (leaving)
+            return JS_UNDEFINED;
+        return JS_ThrowPlainError(user, "the code did not complete: it awaits a promise that "
+                                  "nothing can settle any more");
+    }
+}
+
+static void set_answer(JSValue text)
+{
+    size_t length = 0;
+    const char *bytes = JS_IsException(text) ? NULL : JS_ToCStringLen(host, &length, text);
+    if (bytes && (answer = malloc(length))) {
+        memcpy(answer, bytes, length);
+        answer_length = length;
+    } else {
+        static const char LOST[] = "{\"cwd\":\"/workspace\",\"result\":null,\"error\":{\"name\":"
+            "\"InternalError\",\"message\":\"out of memory\",\"traceback\":[]}}";
+        JS_FreeValue(host, JS_GetException(host));
+        answer = strdup(LOST);
+        answer_length = answer ? sizeof LOST - 1 : 0;
+    }
+    JS_FreeCString(host, bytes);
+    JS_FreeValue(host, text);
+}
+
+/* Executes a request, which it frees. The answer: its address in the high 32 bits, its length
+ * in the low ones; it stays until `sandkeep_release`. */
+uint64_t EXPORT(sandkeep_execute)(char *text, size_t length)
+{
+    sandkeep_release();
+    JS_UpdateStackTop(runtime);
+    text[length] = 0;
+    JSValue request = JS_ParseJSON(host, text, length, "request");
+    free(text);
+    prepare(request);
+    JSValue code = JS_GetPropertyStr(host, request, "code");
+    size_t size = 0;
+    const char *source = JS_ToCStringLen(host, &size, code);
+    char name[32];
+    snprintf(name, sizeof name, "<code %u>", ++execution);
+    leaving = 0;
+    exit_code = 0;
+    JSValue value = source ? run(source, size, name) : JS_EXCEPTION;
+    JS_FreeCString(host, source);
+    JS_FreeValue(host, code);
+    JS_FreeValue(host, request);
+
+    int threw = JS_IsException(value);
+    if (threw) {
+        value = JS_GetException(user);
+        JS_ClearUncatchableError(user, value);
+    }
+    clear_timers();
+    clear_rejections();
+    clear_jobs();
+    JS_FreeValue(user, whole);
+    whole = JS_UNDEFINED;
+    JSValue arguments[] = {value, JS_NewString(host, name), JS_NewBool(host, leaving),
+                           JS_NewInt32(host, exit_code)};
+    set_answer(JS_Call(host, threw || leaving ? answer_error : answer_value, JS_UNDEFINED,
+                       countof(arguments), (JSValueConst *)arguments));
+    JS_FreeValue(user, value);
+    JS_FreeValue(host, arguments[1]);
+    /* What describing left behind, as a custom inspection that waits for something. */
+    clear_jobs();
+    clear_timers();
+    clear_rejections();
+    return (uint64_t)(uintptr_t)answer << 32 | answer_length;
+}

@@ -1,0 +1,450 @@
+/* What the scripts of both realms are given: files, time, randomness, text. */
+
+/* Errors of the file system, as Node names them. */
+
+static const struct { int number; const char *code, *text; } ERRORS[] = {
+    {EACCES, "EACCES", "permission denied"},
+    {EBADF, "EBADF", "bad file descriptor"},
+    {EBUSY, "EBUSY", "resource busy or locked"},
+    {EDQUOT, "EDQUOT", "disk quota exceeded"},
+    {EEXIST, "EEXIST", "file already exists"},
+    {EFBIG, "EFBIG", "file too large"},
+    {EINVAL, "EINVAL", "invalid argument"},
+    {EIO, "EIO", "i/o error"},
+    {EISDIR, "EISDIR", "illegal operation on a directory"},
+    {ELOOP, "ELOOP", "too many symbolic links encountered"},
+    {EMFILE, "EMFILE", "too many open files"},
+    {ENAMETOOLONG, "ENAMETOOLONG", "name too long"},
+    {ENOENT, "ENOENT", "no such file or directory"},
+    {ENOMEM, "ENOMEM", "not enough memory"},
+    {ENOSPC, "ENOSPC", "no space left on device"},
+    {ENOTCAPABLE, "EACCES", "permission denied"},
+    {ENOTDIR, "ENOTDIR", "not a directory"},
+    {ENOTEMPTY, "ENOTEMPTY", "directory not empty"},
+    {EPERM, "EPERM", "operation not permitted"},
+    {EROFS, "EROFS", "read-only file system"},
+    {EXDEV, "EXDEV", "cross-device link not permitted"},
+};
+
+static JSValue failed(JSContext *ctx, int number, const char *call, const char *path,
+                      const char *to)
+{
+    const char *code = "EUNKNOWN", *text = strerror(number);
+    for (size_t i = 0; i < countof(ERRORS); i++) {
+        if (ERRORS[i].number == number) {
+            code = ERRORS[i].code;
+            text = ERRORS[i].text;
+        }
+    }
+    JSValue error =
+        to ? JS_NewPlainError(ctx, "%s: %s, %s '%s' -> '%s'", code, text, call, path, to)
+           : JS_NewPlainError(ctx, "%s: %s, %s '%s'", code, text, call, path);
+    if (JS_IsException(error))
+        return error;
+    JS_DefinePropertyValueStr(ctx, error, "errno", JS_NewInt32(ctx, -number), JS_PROP_C_W_E);
+    JS_DefinePropertyValueStr(ctx, error, "code", JS_NewString(ctx, code), JS_PROP_C_W_E);
+    JS_DefinePropertyValueStr(ctx, error, "syscall", JS_NewString(ctx, call), JS_PROP_C_W_E);
+    JS_DefinePropertyValueStr(ctx, error, "path", JS_NewString(ctx, path), JS_PROP_C_W_E);
+    if (to)
+        JS_DefinePropertyValueStr(ctx, error, "dest", JS_NewString(ctx, to), JS_PROP_C_W_E);
+    return JS_Throw(ctx, error);
+}
+
+/* A path that has no NUL in it; the caller frees it. */
+static const char *path_of(JSContext *ctx, JSValueConst value)
+{
+    size_t length;
+    const char *path = JS_ToCStringLen(ctx, &length, value);
+    if (path && memchr(path, 0, length)) {
+        JS_FreeCString(ctx, path);
+        JS_ThrowTypeError(ctx, "a path must be a string without null bytes");
+        return NULL;
+    }
+    return path;
+}
+
+/* All bytes of a file; NULL with errno set. */
+static uint8_t *read_all(const char *path, size_t *length)
+{
+    int fd = open(path, O_RDONLY);
+    if (fd < 0)
+        return NULL;
+    struct stat about;
+    size_t room = 4096, have = 0;
+    if (fstat(fd, &about) == 0) {
+        if (S_ISDIR(about.st_mode)) {
+            close(fd);
+            errno = EISDIR;
+            return NULL;
+        }
+        room = about.st_size > 0 && about.st_size < (1 << 30) ? (size_t)about.st_size + 1 : room;
+    }
+    uint8_t *bytes = malloc(room);
+    while (bytes) {
+        if (have == room) {
+            uint8_t *more = realloc(bytes, room * 2);
+            if (!more)
+                break;
+            bytes = more;
+            room *= 2;
+        }
+        ssize_t got = read(fd, bytes + have, room - have);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            int number = got < 0 ? errno : 0;
+            close(fd);
+            if (number) {
+                free(bytes);
+                errno = number;
+                return NULL;
+            }
+            *length = have;
+            return bytes;
+        }
+        have += got;
+    }
+    free(bytes);
+    close(fd);
+    errno = ENOMEM;
+    return NULL;
+}
+
+static int write_all(int fd, const uint8_t *bytes, size_t length)
+{
+    while (length) {
+        ssize_t done = write(fd, bytes, length);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return -1;
+        bytes += done;
+        length -= done;
+    }
+    return 0;
+}
+
+/* What the scripts are given. */
+
+#define NATIVE(name) \
+    static JSValue name(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+
+NATIVE(native_write)
+{
+    int fd;
+    size_t length;
+    if (JS_ToInt32(ctx, &fd, argv[0]))
+        return JS_EXCEPTION;
+    const char *text = JS_ToCStringLen(ctx, &length, argv[1]);
+    if (!text)
+        return JS_EXCEPTION;
+    /* Nobody can be told that output was lost. */
+    write_all(fd == 2 ? 2 : 1, (const uint8_t *)text, length);
+    JS_FreeCString(ctx, text);
+    return JS_UNDEFINED;
+}
+
+NATIVE(native_read_file)
+{
+    size_t length;
+    JSValue result;
+    if (JS_IsNumber(argv[0]))
+        return JS_ThrowTypeError(ctx, "file descriptors are not supported, only 0 is");
+    const char *path = path_of(ctx, argv[0]);
+    if (!path)
+        return JS_EXCEPTION;
+    uint8_t *bytes = read_all(path, &length);
+    if (bytes) {
+        result = JS_NewArrayBufferCopy(ctx, bytes, length);
+        free(bytes);
+    } else {
+        result = failed(ctx, errno, "open", path, NULL);
+    }
+    JS_FreeCString(ctx, path);
+    return result;
+}
+
+/* Standard input, up to its end. */
+NATIVE(native_read_input)
+{
+    JSValue result = JS_EXCEPTION;
+    DynBuf text;
+    char piece[4096];
+    ssize_t got;
+    js_dbuf_init(ctx, &text);
+    while ((got = read(0, piece, sizeof piece)) > 0)
+        dbuf_put(&text, (uint8_t *)piece, got);
+    if (!dbuf_error(&text))
+        result = JS_NewArrayBufferCopy(ctx, text.buf, text.size);
+    dbuf_free(&text);
+    return result;
+}
+
+/* path, string or buffer, "w", "a" or "wx" */
+NATIVE(native_write_file)
+{
+    JSValue result = JS_UNDEFINED;
+    size_t length;
+    const uint8_t *bytes;
+    const char *text = NULL, *path = path_of(ctx, argv[0]);
+    const char *mode = path ? JS_ToCString(ctx, argv[2]) : NULL;
+    if (!mode) {
+        JS_FreeCString(ctx, path);
+        return JS_EXCEPTION;
+    }
+    if (JS_IsArrayBuffer(argv[1])) {
+        bytes = JS_GetArrayBuffer(ctx, &length, argv[1]);
+    } else if (JS_GetTypedArrayType(argv[1]) >= 0) {
+        size_t offset, size, buffer_size;
+        JSValue buffer = JS_GetTypedArrayBuffer(ctx, argv[1], &offset, &size, NULL);
+        bytes = JS_IsException(buffer) ? NULL : JS_GetArrayBuffer(ctx, &buffer_size, buffer);
+        length = size;
+        bytes = bytes ? bytes + offset : NULL;
+        JS_FreeValue(ctx, buffer);
+    } else {
+        text = JS_ToCStringLen(ctx, &length, argv[1]);
+        bytes = (const uint8_t *)text;
+    }
+    if (!bytes && (text || length || JS_HasException(ctx))) {
+        result = JS_EXCEPTION;
+    } else {
+        int how = mode[0] == 'a' ? O_APPEND : O_TRUNC;
+        int fd = open(path, O_WRONLY | O_CREAT | how | (mode[1] == 'x' ? O_EXCL : 0), 0666);
+        if (fd < 0) {
+            result = failed(ctx, errno, "open", path, NULL);
+        } else {
+            if (write_all(fd, bytes, length))
+                result = failed(ctx, errno, "write", path, NULL);
+            if (close(fd) && !JS_IsException(result))
+                result = failed(ctx, errno, "close", path, NULL);
+        }
+    }
+    JS_FreeCString(ctx, text);
+    JS_FreeCString(ctx, mode);
+    JS_FreeCString(ctx, path);
+    return result;
+}
+
+/* [name, kind, name, kind, …]; kind: "d", "l", "f" */
+NATIVE(native_list)
+{
+    const char *path = path_of(ctx, argv[0]);
+    if (!path)
+        return JS_EXCEPTION;
+    DIR *dir = opendir(path);
+    if (!dir) {
+        JSValue result = failed(ctx, errno, "scandir", path, NULL);
+        JS_FreeCString(ctx, path);
+        return result;
+    }
+    JSValue list = JS_NewArray(ctx);
+    struct dirent *entry;
+    uint32_t i = 0;
+    while ((entry = readdir(dir))) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+            continue;
+        const char *kind =
+            entry->d_type == DT_DIR ? "d" : entry->d_type == DT_LNK ? "l" : "f";
+        JS_DefinePropertyValueUint32(ctx, list, i++, JS_NewString(ctx, entry->d_name),
+                                     JS_PROP_C_W_E);
+        JS_DefinePropertyValueUint32(ctx, list, i++, JS_NewString(ctx, kind), JS_PROP_C_W_E);
+    }
+    closedir(dir);
+    JS_FreeCString(ctx, path);
+    return list;
+}
+
+/* path, follow: [kind, size, mtime ms, atime ms, ctime ms, mode, inode, links] */
+NATIVE(native_stat)
+{
+    struct stat about;
+    const char *path = path_of(ctx, argv[0]);
+    if (!path)
+        return JS_EXCEPTION;
+    bool follow = JS_ToBool(ctx, argv[1]);
+    if (follow ? stat(path, &about) : lstat(path, &about)) {
+        JSValue result = failed(ctx, errno, follow ? "stat" : "lstat", path, NULL);
+        JS_FreeCString(ctx, path);
+        return result;
+    }
+    JS_FreeCString(ctx, path);
+    const char *kind = S_ISDIR(about.st_mode) ? "d" : S_ISLNK(about.st_mode) ? "l" : "f";
+#define MS(t) ((double)(t).tv_sec * 1e3 + (double)(t).tv_nsec / 1e6)
+    JSValue values[] = {
+        JS_NewString(ctx, kind),
+        JS_NewFloat64(ctx, (double)about.st_size),
+        JS_NewFloat64(ctx, MS(about.st_mtim)),
+        JS_NewFloat64(ctx, MS(about.st_atim)),
+        JS_NewFloat64(ctx, MS(about.st_ctim)),
+        JS_NewFloat64(ctx, (double)about.st_mode),
+        JS_NewFloat64(ctx, (double)about.st_ino),
+        JS_NewFloat64(ctx, (double)about.st_nlink),
+    };
+    return JS_NewArrayFrom(ctx, countof(values), values);
+}
+
+enum { MKDIR, RMDIR, UNLINK, CHDIR, RENAME, LINK };
+static const char *const CALLS[] = {"mkdir", "rmdir", "unlink", "chdir", "rename", "symlink"};
+
+static JSValue native_change(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv,
+                             int what)
+{
+    const char *path = path_of(ctx, argv[0]), *to = NULL;
+    if (!path)
+        return JS_EXCEPTION;
+    if (what >= RENAME && !(to = path_of(ctx, argv[1]))) {
+        JS_FreeCString(ctx, path);
+        return JS_EXCEPTION;
+    }
+    int status = what == MKDIR    ? mkdir(path, 0777)
+                 : what == RMDIR  ? rmdir(path)
+                 : what == UNLINK ? unlink(path)
+                 : what == CHDIR  ? chdir(path)
+                 : what == RENAME ? rename(path, to)
+                                  : symlink(path, to);
+    JSValue result = status ? failed(ctx, errno, CALLS[what], path, to) : JS_UNDEFINED;
+    JS_FreeCString(ctx, path);
+    JS_FreeCString(ctx, to);
+    return result;
+}
+
+NATIVE(native_cwd)
+{
+    char path[4097];
+    if (!getcwd(path, sizeof path))
+        return failed(ctx, errno, "getcwd", "", NULL);
+    return JS_NewString(ctx, path);
+}
+
+/* Ends the execution: nothing that the code does can catch it. */
+NATIVE(native_exit)
+{
+    JS_ToInt32(ctx, &exit_code, argv[0]);
+    leaving = 1;
+    JSValue error = JS_NewPlainError(ctx, "process.exit");
+    JS_SetUncatchableError(ctx, error);
+    return JS_Throw(ctx, error);
+}
+
+/* n random bytes, as a buffer */
+NATIVE(native_random)
+{
+    int32_t length;
+    if (JS_ToInt32(ctx, &length, argv[0]))
+        return JS_EXCEPTION;
+    if (length < 0 || length > 65536)
+        return JS_ThrowRangeError(ctx, "at most 65536 bytes at once");
+    uint8_t *all = js_malloc(ctx, length ? length : 1);
+    if (!all)
+        return JS_EXCEPTION;
+    for (int32_t at = 0; at < length; at += 256) {
+        int32_t piece = length - at < 256 ? length - at : 256;
+        if (getentropy(all + at, piece)) {
+            js_free(ctx, all);
+            return JS_ThrowInternalError(ctx, "no randomness");
+        }
+    }
+    JSValue buffer = JS_NewArrayBufferCopy(ctx, all, length);
+    js_free(ctx, all);
+    return buffer;
+}
+
+NATIVE(native_utf8_encode)
+{
+    size_t length;
+    const char *text = JS_ToCStringLen(ctx, &length, argv[0]);
+    if (!text)
+        return JS_EXCEPTION;
+    JSValue buffer = JS_NewArrayBufferCopy(ctx, (const uint8_t *)text, length);
+    JS_FreeCString(ctx, text);
+    return buffer;
+}
+
+/* buffer, offset, length, fatal */
+NATIVE(native_utf8_decode)
+{
+    size_t size;
+    uint32_t offset, length;
+    uint8_t *bytes = JS_GetArrayBuffer(ctx, &size, argv[0]);
+    if (!bytes && JS_HasException(ctx))
+        return JS_EXCEPTION;
+    if (JS_ToUint32(ctx, &offset, argv[1]) || JS_ToUint32(ctx, &length, argv[2]))
+        return JS_EXCEPTION;
+    if (offset > size || length > size - offset)
+        return JS_ThrowRangeError(ctx, "out of bounds");
+    bool fatal = JS_ToBool(ctx, argv[3]);
+    DynBuf text;
+    js_dbuf_init(ctx, &text);
+    const uint8_t *at = bytes + offset, *end = at + length;
+    while (at < end) {
+        uint8_t c = *at;
+        int more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2
+                   : c >= 0xf0 && c < 0xf5 ? 3 : -1;
+        int have = 0;
+        while (more > 0 && have < more && at + have + 1 < end) {
+            uint8_t next = at[have + 1];
+            uint8_t low = have == 0 ? (c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80) : 0x80;
+            uint8_t high = have == 0 ? (c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf) : 0xbf;
+            if (next < low || next > high)
+                break;
+            have++;
+        }
+        if (more >= 0 && have == more) {
+            dbuf_put(&text, at, more + 1);
+            at += more + 1;
+            continue;
+        }
+        if (fatal) {
+            dbuf_free(&text);
+            return JS_ThrowTypeError(ctx, "the encoded data is not valid UTF-8");
+        }
+        dbuf_put(&text, (const uint8_t *)"\xef\xbf\xbd", 3);
+        at += more < 0 ? 1 : have + 1;
+    }
+    JSValue result = dbuf_error(&text) ? JS_ThrowOutOfMemory(ctx)
+                                       : JS_NewStringLen(ctx, (char *)text.buf, text.size);
+    dbuf_free(&text);
+    return result;
+}
+
+/* The name of a value's class, which no code can change. */
+NATIVE(native_class)
+{
+    if (!JS_IsObject(argv[0]))
+        return JS_UNDEFINED;
+    if (JS_IsProxy(argv[0]))
+        return JS_NewString(ctx, "Proxy");
+    JSAtom name = JS_GetClassName(runtime, JS_GetClassID(argv[0]));
+    JSValue value = JS_AtomToString(ctx, name);
+    JS_FreeAtom(ctx, name);
+    return value;
+}
+
+/* [state, result] of a promise: 0 pending, 1 fulfilled, 2 rejected */
+NATIVE(native_promise)
+{
+    JSValue values[] = {
+        JS_NewInt32(ctx, JS_PromiseState(ctx, argv[0])),
+        JS_PromiseResult(ctx, argv[0]),
+    };
+    return JS_NewArrayFrom(ctx, countof(values), values);
+}
+
+/* A result of `display`, as JSON text. */
+NATIVE(native_emit)
+{
+    size_t length;
+    const char *text = JS_ToCStringLen(ctx, &length, argv[0]);
+    if (!text)
+        return JS_EXCEPTION;
+    sandkeep_emit(text, length);
+    JS_FreeCString(ctx, text);
+    return JS_UNDEFINED;
+}
+
+/* Calls into the other realm: format(values…) and bundle(value, raw). */
+static JSValue native_host(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv,
+                           int which)
+{
+    return JS_Call(host, which ? bundle : describe, JS_UNDEFINED, argc, argv);
+}
