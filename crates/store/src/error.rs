@@ -52,6 +52,18 @@ pub enum Error {
     /// A destroy of the sandbox was accepted and is not finished.
     #[error("the sandbox is being destroyed")]
     Destroying,
+    /// What was to be written to is not there, or goes.
+    #[error("it is not there any more")]
+    Missing,
+    /// One of this name is there.
+    #[error("one of this name is there already")]
+    Exists,
+    /// There are as many as there may be.
+    #[error("there are {limit} already, and no more are allowed")]
+    TooMany {
+        /// How many there may be.
+        limit: u32,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

@@ -1,4 +1,5 @@
-//! Durable state in domain terms: sandboxes, records, stops, alarms, executions, outbox.
+//! Durable state in domain terms: sandboxes, records, stops, alarms, executions, code
+//! contexts, outbox.
 //!
 //! The only authority on what exists, what ran, why it stopped and when an alarm is due, and the
 //! only crate that opens the database. One SQLite file in WAL mode, one writer thread with group
@@ -22,6 +23,9 @@ mod store;
 mod writer;
 
 pub use error::{Error, Result};
-pub use model::{ListFilter, OutboxItem, SandboxRow, StopRecord};
+pub use model::{
+    CheckpointRow, ContextRow, ContextState, ListFilter, OutboxItem, SandboxRow, SnapshotRow,
+    StopRecord,
+};
 pub use open::Options;
 pub use store::Store;

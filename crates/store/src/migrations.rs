@@ -5,7 +5,10 @@ use rusqlite::Connection;
 use std::path::Path;
 
 /// The file at index `n` leads from version `n` to `n + 1`. A released file never changes.
-const FILES: &[&str] = &[include_str!("../migrations/0001_store.sql")];
+const FILES: &[&str] = &[
+    include_str!("../migrations/0001_store.sql"),
+    include_str!("../migrations/0002_contexts.sql"),
+];
 
 /// Refuses what a newer release wrote, before anything is written.
 pub(crate) fn check(connection: &Connection, path: &Path) -> Result<i64> {

@@ -1,5 +1,9 @@
 //! What the store keeps, as its callers see it.
 
+mod contexts;
+
+pub use contexts::{CheckpointRow, ContextRow, ContextState, SnapshotRow};
+
 use std::collections::BTreeMap;
 use types::{Cause, ObjectId, Record, SandboxName, Settings, State};
 

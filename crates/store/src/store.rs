@@ -1,5 +1,7 @@
 //! The handle.
 
+mod contexts;
+
 use crate::cursor::Place;
 use crate::ops::{executions, lifecycle, lists, outbox, sandboxes, sweep};
 use crate::queue::{Call, Job, Queue};
@@ -300,7 +302,7 @@ impl Store {
     }
 
     /// Finishes a destroy: the stop is recorded (where one is given and fits), directory entry,
-    /// variables, executions and alarm go; a tombstone and the stops stay. Unknown objects are
+    /// variables, contexts, executions and alarm go; a tombstone and the stops stay. Unknown objects are
     /// fine. Urgent.
     pub async fn finish_destroy(
         &self,
@@ -312,7 +314,7 @@ impl Store {
     }
 
     /// Expires a sandbox: the stop is recorded (where one is given and fits), variables,
-    /// executions and alarm go; the entry stays. Unknown objects are fine. Urgent.
+    /// contexts, executions and alarm go; the entry stays. Unknown objects are fine. Urgent.
     pub async fn expire(
         &self,
         object: &ObjectId,

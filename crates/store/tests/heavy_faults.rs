@@ -1,11 +1,14 @@
 //! kill -9 and a full disk.
 
 mod common;
+#[path = "common/disk.rs"]
+mod disk;
 
 use common::{ended, execution, name, open, owner, settings, stop, vars};
+use disk::Disk;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use store::{Error, ListFilter, Store};
 use types::State;
@@ -104,45 +107,6 @@ async fn what_was_acknowledged_survives_kill_9() {
         store.close().await;
     }
     assert!(told.len() > 200, "{}", told.len());
-}
-
-/// A small disk; unmounted however the test ends.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn new(mib: u32) -> Option<(tempfile::TempDir, Self)> {
-        let dir = tempfile::tempdir().unwrap();
-        let done = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"])
-            .arg(dir.path())
-            .stderr(Stdio::null())
-            .status();
-        if !done.is_ok_and(|s| s.success()) {
-            eprintln!("skipped: this test mounts a tmpfs, which takes root");
-            return None;
-        }
-        let disk = Self(dir.path().into());
-        Some((dir, disk))
-    }
-
-    /// Takes all space that is left.
-    fn fill(&self) {
-        let mut file =
-            fs::OpenOptions::new().create(true).append(true).open(self.0.join("ballast")).unwrap();
-        for size in [1 << 20, 4096, 1] {
-            while file.write(&vec![1; size]).is_ok_and(|n| n > 0) {}
-        }
-    }
-
-    fn free(&self) {
-        let _ = fs::remove_file(self.0.join("ballast"));
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }
 
 /// Creates until the disk is full; the ids that were acknowledged.

@@ -1,9 +1,9 @@
 //! Start, stop, destroy, expire: what moves the record. Each stop of a generation is recorded
 //! once, the first one counts, and no generation ends without one.
 
-use super::outbox;
 use super::rows::{execute, load};
 use super::sandboxes::{ensure, there};
+use super::{contexts, outbox};
 use crate::{Error, Result, SandboxRow, StopRecord};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeMap;
@@ -106,6 +106,7 @@ pub(crate) fn finish_destroy(c: &Connection, object: &ObjectId, stop: &Stopping)
     }
     end_instance(c, object, stop, Cause::Destroyed, at)?;
     drop_executions(c, object)?;
+    contexts::drop_all(c, object)?;
     execute(
         c,
         "DELETE FROM configurations
@@ -132,6 +133,7 @@ pub(crate) fn expire(
     }
     end_instance(c, object, stop, Cause::Expired, now_ms)?;
     drop_executions(c, object)?;
+    contexts::drop_all(c, object)?;
     execute(
         c,
         "UPDATE configurations SET env_vars = '{}'

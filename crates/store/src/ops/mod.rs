@@ -1,5 +1,7 @@
 //! The SQL of each operation. These run inside a transaction of the writer, or on a reader.
 
+pub(crate) mod checkpoints;
+pub(crate) mod contexts;
 pub(crate) mod executions;
 pub(crate) mod lifecycle;
 pub(crate) mod lists;

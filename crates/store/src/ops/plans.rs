@@ -1,6 +1,6 @@
 //! No list reads a whole table, and none sorts: the plans of the very statements that run.
 
-use super::{executions, lists, outbox, sweep};
+use super::{checkpoints, contexts, executions, lists, outbox, sweep};
 use crate::{ListFilter, migrations};
 use rusqlite::Connection;
 use types::State;
@@ -28,6 +28,8 @@ fn statements() -> Vec<(String, &'static str)> {
         (lists::ALARMS.into(), "COVERING INDEX sandboxes_alarms ((alarm_at,object)>(?,?))"),
         (executions::select(executions::LATEST), "INDEX executions_latest (object=?)"),
         (executions::select(executions::OPEN), "INDEX executions_open (status=?)"),
+        (contexts::select(contexts::LIST), "INDEX contexts_of_object (object=?)"),
+        (checkpoints::select(checkpoints::LIST), "INDEX checkpoints_of_context (context=?)"),
         (sweep::STOPS.into(), "INDEX stops_by_age (stopped_at<?)"),
         (
             sweep::TOMBSTONES.into(),

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use store::{Options, StopRecord, Store};
-use types::{Cause, ExecStatus, Execution, Owner, SandboxName, Settings, TimeDefaults};
+use store::{ContextRow, ContextState, Options, SnapshotRow, StopRecord, Store};
+use types::{Cause, ExecStatus, Execution, Language, Owner, SandboxName, Settings, TimeDefaults};
 
 pub fn open(dir: &Path) -> Store {
     Store::open(Options { dir: dir.into() }).expect("the store opens")
@@ -57,5 +57,41 @@ pub fn ended(e: &Execution, code: i32) -> Execution {
         ended_at: Some(e.started_at + 5),
         exit_code: Some(code),
         ..e.clone()
+    }
+}
+
+pub fn snapshot(build: &str, seq: u64) -> SnapshotRow {
+    SnapshotRow {
+        wasm: format!("wasm-{build}"),
+        base: format!("base-{build}"),
+        taken_at: 50 + seq as i64,
+        manifest: format!("{{\"seq\":{seq},\"quote\":\"a\\\"b\"}}"),
+    }
+}
+
+pub fn context(id: &str, at: i64) -> ContextRow {
+    ContextRow {
+        id: id.to_owned(),
+        binding: "PYTHON".to_owned(),
+        language: Language::Python,
+        engine: "python".to_owned(),
+        version: "CPython 3.15.0".to_owned(),
+        cwd: "/workspace".to_owned(),
+        env_vars: vars(&[("A", "line\nquote\"")]),
+        created_at: at,
+        last_used: at,
+        executions: 0,
+        stale: false,
+        snapshot: None,
+    }
+}
+
+pub fn state(build: &str, n: u64) -> ContextState {
+    ContextState {
+        version: "CPython 3.15.0".to_owned(),
+        cwd: format!("/workspace/{n}"),
+        executions: n,
+        snapshot: Some(snapshot(build, n)),
+        last_used: 100 + n as i64,
     }
 }

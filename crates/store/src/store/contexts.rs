@@ -1,0 +1,111 @@
+//! The handle, as far as code contexts are concerned.
+
+use super::Store;
+use crate::ops::{checkpoints, contexts};
+use crate::{CheckpointRow, ContextRow, ContextState, Result};
+use types::ObjectId;
+
+impl Store {
+    /// The contexts of an object, oldest first.
+    pub async fn contexts(&self, object: &ObjectId) -> Result<Vec<ContextRow>> {
+        let object = *object;
+        self.read(move |c| contexts::list(c, &object)).await
+    }
+
+    /// One context of an object.
+    pub async fn context(&self, object: &ObjectId, id: &str) -> Result<Option<ContextRow>> {
+        let (object, id) = (*object, id.to_owned());
+        self.read(move |c| contexts::get(c, &object, &id)).await
+    }
+
+    /// Every engine build, as hashes of module and base image, that a context or a checkpoint
+    /// needs.
+    pub async fn builds_in_use(&self) -> Result<Vec<(String, String)>> {
+        self.read(contexts::builds).await
+    }
+
+    /// The checkpoints of a context, oldest first; `None`: no such context.
+    pub async fn checkpoints(
+        &self,
+        object: &ObjectId,
+        context: &str,
+    ) -> Result<Option<Vec<CheckpointRow>>> {
+        let (object, context) = (*object, context.to_owned());
+        self.read(move |c| checkpoints::list(c, &object, &context)).await
+    }
+
+    /// Makes a context, in the life of the sandbox that began at `life` (its `created_at`).
+    ///
+    /// Errors: `Missing` where that life is over or ends; `TooMany` where it has `limit` of them.
+    pub async fn create_context(
+        &self,
+        object: &ObjectId,
+        life: i64,
+        row: &ContextRow,
+        limit: u32,
+    ) -> Result<()> {
+        let (id, row) = (*object, row.clone());
+        self.write(Some(object), false, move |c| contexts::create(c, &id, life, &row, limit)).await
+    }
+
+    /// Saves what an execution left of a context, all at once. `false`: the context was deleted
+    /// meanwhile, or its sandbox goes; nothing was kept.
+    pub async fn save_context(
+        &self,
+        object: &ObjectId,
+        context: &str,
+        state: &ContextState,
+    ) -> Result<bool> {
+        let (id, context, state) = (*object, context.to_owned(), state.clone());
+        self.write(Some(object), false, move |c| contexts::save(c, &id, &context, &state)).await
+    }
+
+    /// Notes an execution of which nothing was kept; `stale`: it should have been. `false`: no
+    /// such context. Urgent: it is told of a full disk as well.
+    pub async fn context_unsaved(
+        &self,
+        object: &ObjectId,
+        context: &str,
+        at_ms: i64,
+        stale: bool,
+    ) -> Result<bool> {
+        let (id, context) = (*object, context.to_owned());
+        self.write(Some(object), true, move |c| contexts::unsaved(c, &id, &context, at_ms, stale))
+            .await
+    }
+
+    /// Deletes a context with its checkpoints. `false`: no such context. Urgent.
+    pub async fn delete_context(&self, object: &ObjectId, context: &str) -> Result<bool> {
+        let (id, context) = (*object, context.to_owned());
+        self.write(Some(object), true, move |c| contexts::delete(c, &id, &context)).await
+    }
+
+    /// Keeps the present state of a context under a name.
+    ///
+    /// Errors: `Missing` (no such context), `Exists`, `TooMany` where it has `limit` of them.
+    pub async fn add_checkpoint(
+        &self,
+        object: &ObjectId,
+        context: &str,
+        name: &str,
+        now_ms: i64,
+        limit: u32,
+    ) -> Result<CheckpointRow> {
+        let (id, context, name) = (*object, context.to_owned(), name.to_owned());
+        self.write(Some(object), false, move |c| {
+            checkpoints::add(c, &id, &context, &name, now_ms, limit)
+        })
+        .await
+    }
+
+    /// Deletes a checkpoint. `false`: there is none of this name. Urgent.
+    pub async fn delete_checkpoint(
+        &self,
+        object: &ObjectId,
+        context: &str,
+        name: &str,
+    ) -> Result<bool> {
+        let (id, context, name) = (*object, context.to_owned(), name.to_owned());
+        self.write(Some(object), true, move |c| checkpoints::delete(c, &id, &context, &name)).await
+    }
+}
