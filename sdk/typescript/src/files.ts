@@ -1,0 +1,236 @@
+/** Files below `/workspace`. */
+
+import { fromBase64, toBase64, utf8 } from "./bytes.js";
+import { localError, Operation } from "./errors.js";
+import { broken, type Transport } from "./transport.js";
+
+/** What every result of a file operation has. */
+export interface FileResult {
+  success: boolean;
+  /** The path from `/workspace` on. */
+  path: string;
+  /** When, ISO 8601 in UTC. */
+  timestamp: string;
+}
+
+export interface WriteFileResult extends FileResult {
+  /** Length, bytes. */
+  size: number;
+  /** It was not there before. */
+  created: boolean;
+}
+
+export interface ReadFileResult extends FileResult {
+  /** The text, or base64 where `encoding` says so. */
+  content: string;
+  encoding: "utf-8" | "base64";
+  /** It is no UTF-8, or has a NUL. */
+  isBinary: boolean;
+  mimeType: string;
+  /** Length, bytes. */
+  size: number;
+}
+
+export interface ReadFileStreamResult extends FileResult {
+  success: true;
+  /** The bytes as they arrive. Cancel it when you want no more. */
+  content: ReadableStream<Uint8Array>;
+  /** Length, bytes. */
+  size: number;
+  mimeType: string;
+}
+
+export interface MkdirResult extends FileResult {
+  recursive: boolean;
+}
+
+export type DeleteFileResult = FileResult;
+
+export interface MoveFileResult extends FileResult {
+  newPath: string;
+}
+
+export type RenameFileResult = MoveFileResult;
+export type CopyFileResult = MoveFileResult;
+
+export interface FileExistsResult extends FileResult {
+  exists: boolean;
+}
+
+export interface FileInfo {
+  name: string;
+  /** The bytes of its name, where they are no UTF-8. */
+  nameBase64?: string;
+  absolutePath: string;
+  /** The bytes of that path, where they are no UTF-8. */
+  absolutePathBase64?: string;
+  relativePath: string;
+  type: "file" | "directory" | "symlink" | "other";
+  /** Length, bytes; 0 for directories. */
+  size: number;
+  /** ISO 8601 in UTC. */
+  modifiedAt: string;
+  /** Say `-rw-r--r--`. */
+  mode: string;
+  permissions: { readable: boolean; writable: boolean; executable: boolean };
+}
+
+export interface ListFilesResult extends FileResult {
+  files: FileInfo[];
+  count: number;
+  /** There is more than a list may hold. */
+  truncated?: boolean;
+}
+
+type Encoding = "utf-8" | "utf8" | "base64";
+
+/** File operations of one sandbox. */
+export class Files {
+  readonly #transport: Transport;
+  readonly #sandbox: string;
+
+  constructor(transport: Transport, sandbox: string) {
+    this.#transport = transport;
+    this.#sandbox = sandbox;
+  }
+
+  async write(
+    path: string,
+    content: string | Uint8Array | ReadableStream<Uint8Array>,
+    options: { encoding?: string | undefined },
+  ): Promise<WriteFileResult> {
+    const operation = Operation.FILE_WRITE;
+    const bytes = contentOf(path, content, options.encoding ?? "utf-8", operation);
+    return this.#transport.json({ method: "PUT", path: this.#path(path, operation), bytes, operation });
+  }
+
+  async read(path: string, encoding: string | undefined): Promise<ReadFileResult | ReadFileStreamResult> {
+    const operation = Operation.FILE_READ;
+    const wanted = encoding === "none" ? encoding : encodingOf(encoding, operation);
+    const call = { operation };
+    const response = await this.#transport.send({
+      method: "GET",
+      path: this.#path(path, operation),
+      accept: "*/*",
+      operation,
+    });
+    const mimeType = (response.headers.get("content-type") ?? "application/octet-stream").split(";", 1)[0] ?? "";
+    const about = { path: absolute(path, operation), timestamp: new Date().toISOString(), mimeType };
+    if (wanted === "none") {
+      const size = Number(response.headers.get("content-length") ?? Number.NaN);
+      const content = response.body ?? new Blob([]).stream();
+      return { success: true, ...about, content, size };
+    }
+    let bytes: Uint8Array;
+    try {
+      bytes = new Uint8Array(await response.arrayBuffer());
+    } catch (cause) {
+      throw broken(cause, call);
+    }
+    const text = utf8(bytes);
+    const isBinary = text === undefined || bytes.includes(0);
+    const told = { success: true, ...about, isBinary, size: bytes.length };
+    // Without a wish nothing is lost: what is no text comes as base64.
+    if (wanted === "base64" || (wanted === undefined && text === undefined)) {
+      return { ...told, content: toBase64(bytes), encoding: "base64" };
+    }
+    const lossy = (): string => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+    return { ...told, content: text ?? lossy(), encoding: "utf-8" };
+  }
+
+  async remove(path: string, options: { recursive?: boolean | undefined; force?: boolean | undefined }): Promise<DeleteFileResult> {
+    const operation = Operation.FILE_DELETE;
+    const query = { recursive: options.recursive, force: options.force } as Record<string, boolean | undefined>;
+    return this.#transport.json({ method: "DELETE", path: this.#path(path, operation), query, operation });
+  }
+
+  async list(
+    path: string,
+    options: { recursive?: boolean | undefined; includeHidden?: boolean | undefined },
+  ): Promise<ListFilesResult> {
+    const operation = Operation.DIRECTORY_LIST;
+    const { recursive, includeHidden } = options;
+    const query = { list: true, recursive, includeHidden } as Record<string, boolean | undefined>;
+    return this.#transport.json({ method: "GET", path: this.#path(path, operation), query, operation });
+  }
+
+  async stat(path: string): Promise<FileInfo> {
+    const operation = Operation.FILE_STAT;
+    return this.#transport.json({ method: "GET", path: this.#path(path, operation), query: { stat: true }, operation });
+  }
+
+  async mkdir(path: string, recursive: boolean): Promise<MkdirResult> {
+    return this.#op("mkdir", path, { recursive }, Operation.DIRECTORY_CREATE);
+  }
+
+  async exists(path: string): Promise<FileExistsResult> {
+    return this.#op("exists", path, {}, Operation.FILE_STAT);
+  }
+
+  async move(op: "move" | "rename" | "copy", from: string, to: string, more: { recursive?: boolean } = {}): Promise<MoveFileResult> {
+    const operation = { move: Operation.FILE_MOVE, rename: Operation.FILE_RENAME, copy: Operation.FILE_COPY }[op];
+    return this.#op(op, from, { newPath: absolute(to, operation), ...more }, operation);
+  }
+
+  #op<T>(op: string, path: string, more: Record<string, unknown>, operation: string): Promise<T> {
+    const json = { op, path: absolute(path, operation), ...more };
+    return this.#transport.json({ method: "POST", path: ["sandboxes", this.#sandbox, "files"], json, operation });
+  }
+
+  #path(path: string, operation: string): string[] {
+    return ["sandboxes", this.#sandbox, "files", ...segmentsOf(path, operation)];
+  }
+}
+
+/** The path from `/workspace` on. */
+function absolute(path: string, operation: string): string {
+  return ["/workspace", ...segmentsOf(path, operation)].join("/");
+}
+
+/**
+ * The segments below `/workspace`. Dots are taken out here, because no URL can carry them; a path
+ * that they lead out of the workspace is refused as the server would.
+ */
+function segmentsOf(path: string, operation: string): string[] {
+  if (typeof path !== "string" || path === "") {
+    throw localError("VALIDATION_FAILED", 400, "path must be a string that is not empty", { field: "path" }, { operation });
+  }
+  const denied = (): Error => {
+    const context = { path, operation, errno: "EACCES" };
+    return localError("PERMISSION_DENIED", 403, `${path} leads out of /workspace`, context, { operation });
+  };
+  const segments = path.startsWith("/") ? [] : ["workspace"];
+  for (const segment of path.split("/")) {
+    if (segment === "" || segment === ".") continue;
+    if (segment !== "..") segments.push(segment);
+    else if (segments.pop() === undefined) throw denied();
+  }
+  if (segments.shift() !== "workspace") throw denied();
+  return segments;
+}
+
+function contentOf(
+  path: string,
+  content: unknown,
+  encoding: string,
+  operation: string,
+): Uint8Array | ReadableStream<Uint8Array> {
+  const wanted = encodingOf(encoding, operation);
+  if (typeof content === "string") {
+    if (wanted !== "base64") return new TextEncoder().encode(content);
+    const bytes = fromBase64(content);
+    if (bytes) return bytes;
+    const context = { path, operation, errno: "EINVAL" };
+    throw localError("FILESYSTEM_ERROR", 500, "the content is not base64", context, { operation });
+  }
+  if (content instanceof Uint8Array || content instanceof ReadableStream) {
+    return content as Uint8Array | ReadableStream<Uint8Array>;
+  }
+  throw localError("VALIDATION_FAILED", 400, "content must be a string, bytes or a stream", { field: "content" }, { operation });
+}
+
+function encodingOf(encoding: string | undefined, operation: string): Encoding | undefined {
+  if (encoding === undefined || encoding === "utf-8" || encoding === "utf8" || encoding === "base64") return encoding;
+  const message = `encoding must be utf-8 or base64, not ${JSON.stringify(encoding)}`;
+  throw localError("VALIDATION_FAILED", 400, message, { field: "encoding" }, { operation });
+}
