@@ -1,6 +1,6 @@
-//! Formatting and lints.
+//! Formatting, lints and types.
 
-use crate::sh;
+use crate::{node, sh};
 
 /// Fails at the first finding.
 pub fn run() -> anyhow::Result<()> {
@@ -16,5 +16,6 @@ pub fn run() -> anyhow::Result<()> {
         "--",
         "-D",
         "warnings",
-    ]))
+    ]))?;
+    node::check()
 }

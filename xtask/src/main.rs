@@ -1,12 +1,14 @@
 //! What a developer asks of this repository: `cargo xtask --help`.
 //!
 //! Reading order: `setup` (what the machine needs), `demo` (the main job over the real API),
-//! `check`, `test`, `guest` (a machine with cgroup v2 alone), `bench`; `sh` runs programs.
+//! `check`, `test`, `node` (the TypeScript client), `guest` (a machine with cgroup v2 alone),
+//! `bench`; `sh` runs programs.
 
 mod bench;
 mod check;
 mod demo;
 mod guest;
+mod node;
 mod setup;
 mod sh;
 mod test;
@@ -34,7 +36,7 @@ enum Task {
     },
     /// Run all tests, or those that a filter names
     Test(test::Args),
-    /// Formatting and lints
+    /// Formatting, lints, and types of the TypeScript client
     Check,
     /// Measure, and write docs/benchmarks.md
     Bench(bench::Args),

@@ -1,6 +1,6 @@
 //! What the machine needs: installed where it is missing, and only then.
 
-use crate::sh;
+use crate::{node, sh};
 use anyhow::{Context as _, bail};
 use std::path::Path;
 use std::process::Command;
@@ -41,7 +41,7 @@ const fn file(what: &'static str, package: &'static str) -> Need {
 const BUILD: [Need; 2] = [program("cc", "gcc"), file("/usr/include/stdlib.h", "libc6-dev")];
 /// `try` shows each step as a curl line, and makes it with one.
 const TRY: [Need; 2] = [program("curl", "curl"), file("/etc/ssl/certs", "ca-certificates")];
-const TESTS: [Need; 12] = [
+const TESTS: [Need; 14] = [
     program("busybox", "busybox-static"),
     program("runc", "runc"),
     program("ip", "iproute2"),
@@ -54,6 +54,8 @@ const TESTS: [Need; 12] = [
     program("unshare", "util-linux"),
     program("mount", "mount"),
     program("tar", "tar"),
+    program("node", "nodejs"),
+    program("npm", "npm"),
 ];
 const BENCH: [Need; 3] =
     [program("busybox", "busybox-static"), program("runc", "runc"), program("bwrap", "bubblewrap")];
@@ -81,6 +83,9 @@ pub fn run(wanted: Wanted) -> anyhow::Result<()> {
     packages.dedup();
     if !packages.is_empty() {
         apt(&packages)?;
+    }
+    if wanted.tests {
+        node::ensure()?;
     }
     if wanted.tests && !has_nextest() {
         sh::say(&format!("installing cargo-nextest {NEXTEST}; this takes some minutes"));
