@@ -93,6 +93,9 @@ fn hints(error: &anyhow::Error) -> Vec<String> {
         Some(client::Error::Unknown(_)) => {
             vec!["`sandkeep executions NAME` tells what became of it".to_owned()]
         }
+        Some(client::Error::UnknownCode(_)) => {
+            vec!["`sandkeep contexts ls NAME` tells how many executions were saved".to_owned()]
+        }
         Some(client::Error::Api(error)) => advice(error),
         _ => Vec::new(),
     }
@@ -114,6 +117,18 @@ fn advice(error: &types::Error) -> Vec<String> {
         ErrorCode::Unauthenticated => "put a token into SANDKEEP_TOKEN".to_owned(),
         ErrorCode::SandboxNotFound => {
             "`sandkeep ls` lists the sandboxes; --owner says whose".to_owned()
+        }
+        ErrorCode::ContextNotFound => {
+            "`sandkeep contexts ls NAME` lists the contexts of a sandbox".to_owned()
+        }
+        ErrorCode::CheckpointNotFound => {
+            "`sandkeep contexts checkpoints NAME ID` lists the checkpoints".to_owned()
+        }
+        ErrorCode::TooManyContexts => {
+            "`sandkeep contexts rm NAME ID` deletes one with its memory".to_owned()
+        }
+        ErrorCode::ExecutionNotSaved => {
+            "the code ran, and its variables are as they were before; files stay".to_owned()
         }
         ErrorCode::Internal => "the server's log tells more".to_owned(),
         code if code.retryable() => "nothing was done; the same may succeed later".to_owned(),

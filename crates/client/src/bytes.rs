@@ -49,6 +49,15 @@ pub fn log_bytes(entry: &LogEntry) -> Result<Vec<u8>> {
     decode(&entry.text, entry.encoding)
 }
 
+/// The bytes of one form of a result, whose MIME type is `mime`: text stands there as it is, all
+/// else in base64.
+pub fn form_bytes(mime: &str, form: &str) -> Result<Vec<u8>> {
+    let kind = mime.split(';').next().unwrap_or_default().trim();
+    let text = kind.starts_with("text/")
+        || ["json", "xml", "javascript"].iter().any(|end| kind.ends_with(end));
+    decode(form, if text { None } else { Some(Encoding::Base64) })
+}
+
 /// Standard input of a command, exact.
 pub fn stdin_of(bytes: Vec<u8>) -> Stdin {
     match String::from_utf8(bytes) {

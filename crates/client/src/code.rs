@@ -1,9 +1,8 @@
 //! Code contexts: one method for each route.
 
-use crate::http::{body, parse, sandbox_path};
+use crate::http::{body, parse, path_segment, sandbox_path};
 use crate::stream::CodeStream;
 use crate::{Client, Error, Result};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::ACCEPT;
 use reqwest::{Method, RequestBuilder};
 use types::{
@@ -132,9 +131,6 @@ fn of_code(error: Error) -> Error {
     }
 }
 
-/// All that a path segment need not escape.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-
 /// The path of a context. What names nothing that could be one is refused before it is sent:
 /// `.` and `..` would lead to another route.
 fn context_path(id: &str, context: &str, rest: &str) -> Result<String> {
@@ -163,5 +159,5 @@ fn segment(text: &str, refusal: impl FnOnce() -> types::Error) -> Result<String>
     if matches!(text, "" | "." | "..") {
         return Err(Error::Api(refusal()));
     }
-    Ok(utf8_percent_encode(text, SEGMENT).to_string())
+    Ok(path_segment(text.as_bytes()))
 }

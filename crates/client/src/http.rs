@@ -2,6 +2,7 @@
 
 use crate::error::innermost;
 use crate::{Error, Result, unix};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response};
 use serde::Serialize;
@@ -191,6 +192,14 @@ pub(crate) fn sandbox_path(id: &str, rest: &str) -> Result<String> {
 
 pub(crate) fn invalid_id(error: &types::NameError) -> Error {
     Error::Api(types::Error::invalid("id", error.to_string()))
+}
+
+/// All that a path segment need not escape.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Any bytes as one segment of a path, or as a value of a query.
+pub(crate) fn path_segment(bytes: &[u8]) -> String {
+    percent_encode(bytes, SEGMENT).to_string()
 }
 
 /// A body that is JSON.

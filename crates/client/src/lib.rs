@@ -14,15 +14,21 @@
 mod bytes;
 mod code;
 mod error;
+mod files;
 mod http;
 mod lines;
 mod routes;
 mod stream;
 mod unix;
+mod watch;
 
-pub use bytes::{code_event_bytes, event_bytes, log_bytes, stderr_bytes, stdin_of, stdout_bytes};
+pub use bytes::{
+    code_event_bytes, event_bytes, form_bytes, log_bytes, stderr_bytes, stdin_of, stdout_bytes,
+};
 pub use code::Place;
 pub use error::{Error, Result};
+pub use files::{DeleteFiles, Download, FileRange, ListFiles};
 pub use http::Client;
 pub use routes::ListQuery;
 pub use stream::{CodeStream, ExecStream};
+pub use watch::WatchStream;

@@ -1,6 +1,9 @@
 //! One file for each verb.
 
+pub mod code;
+pub mod contexts;
 pub mod doctor;
+pub mod env;
 pub mod exec;
 pub mod executions;
 pub mod image;

@@ -1,0 +1,106 @@
+//! What comes of an execution, for people: output and values on standard output, errors and
+//! talk on standard error.
+
+use super::save;
+use crate::{fail, output};
+use std::pin::Pin;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use types::{CodeError, CodeEvent, RichResult};
+
+/// Shows one execution.
+pub struct Shown<'a> {
+    stdout: tokio::io::Stdout,
+    stderr: tokio::io::Stderr,
+    save: Option<&'a save::Directory>,
+    results: usize,
+}
+
+impl<'a> Shown<'a> {
+    pub fn new(save: Option<&'a save::Directory>) -> Self {
+        Self { stdout: tokio::io::stdout(), stderr: tokio::io::stderr(), save, results: 0 }
+    }
+
+    /// Passes output on, byte by byte.
+    pub async fn output(&mut self, event: &CodeEvent) -> anyhow::Result<()> {
+        let bytes = client::code_event_bytes(event)?.unwrap_or_default();
+        match event {
+            CodeEvent::Stderr { .. } => write(&mut self.stderr, &bytes).await,
+            _ => write(&mut self.stdout, &bytes).await,
+        }
+    }
+
+    /// A result: its text; its other forms as files, or by their names.
+    pub async fn result(&mut self, result: &RichResult) -> anyhow::Result<()> {
+        self.results += 1;
+        if !result.text.is_empty() {
+            write(&mut self.stdout, format!("{}\n", result.text).as_bytes()).await?;
+        }
+        let forms: Vec<&str> = save::forms(result).map(|(mime, _)| mime).collect();
+        match self.save {
+            Some(directory) => {
+                for path in directory.keep(result)? {
+                    output::say(format_args!("saved {}", output::plain(&path)));
+                }
+            }
+            None if !forms.is_empty() => output::say(format_args!(
+                "result {} is also {}; --save DIR keeps it",
+                self.results,
+                output::plain(&forms.join(", "))
+            )),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The code's own error.
+    pub fn error(&self, error: &CodeError) {
+        if error.name == EXIT && exit_status(error).is_some() {
+            return;
+        }
+        for line in &error.traceback {
+            output::say(output::plain(line));
+        }
+        let last = match error.message.is_empty() {
+            true => error.name.clone(),
+            false => format!("{}: {}", error.name, error.message),
+        };
+        // Most tracebacks end with it.
+        let told = error.traceback.last().is_some_and(|line| line.trim() == last.trim());
+        if !told {
+            output::say(last.lines().map(output::plain).collect::<Vec<_>>().join("\n"));
+        }
+    }
+}
+
+async fn write(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> anyhow::Result<()> {
+    let mut to = Pin::new(to);
+    let written = async {
+        to.write_all(bytes).await?;
+        to.flush().await
+    };
+    match written.await {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Err(fail::BrokenPipe.into()),
+        Err(e) => Err(anyhow::Error::new(e).context("cannot pass on what the code wrote")),
+    }
+}
+
+/// How a wish to exit is named.
+const EXIT: &str = "SystemExit";
+
+/// What a shell sees of an execution that failed.
+pub fn exit_code(error: &CodeError) -> u8 {
+    match error.name.as_str() {
+        "ExecutionLimitError" if error.message.contains("longer than") => fail::TIMED_OUT,
+        EXIT => exit_status(error).unwrap_or(1),
+        _ => 1,
+    }
+}
+
+/// The status that the code asked to exit with, as the language's own program would.
+fn exit_status(error: &CodeError) -> Option<u8> {
+    match error.message.trim() {
+        "" | "None" | "True" => Some(u8::from(error.message.trim() == "True")),
+        number => number.parse::<i64>().ok().map(|n| (n & 0xff) as u8),
+    }
+}
