@@ -1,10 +1,11 @@
 //! Measures what `docs/benchmarks.md` promises, all in one run on one machine, so that the
-//! ratios mean something. Run by `cargo xtask bench engine`.
+//! ratios mean something. Run by `cargo xtask bench`.
 //!
 //! Reading order: `report` (rows and verdicts), `place` (root file system and directories),
 //! `ours`, `rivals` (runc, bubblewrap, the bare calls), `engine` (the rows of both), `server` (a
-//! daemon to ask), `http`, `crowd` (many sandboxes), `durable` (the store).
+//! daemon to ask), `http`, `crowd` (many sandboxes), `durable` (the store), `contexts` (code).
 
+mod contexts;
 mod crowd;
 mod durable;
 mod engine;
@@ -15,6 +16,7 @@ mod report;
 mod rivals;
 mod server;
 
+use anyhow::Context as _;
 use clap::Parser;
 use place::Place;
 use report::Report;
@@ -23,7 +25,7 @@ use std::path::PathBuf;
 #[derive(Parser)]
 struct Args {
     /// What to measure.
-    #[arg(value_parser = ["engine"])]
+    #[arg(value_parser = ["engine", "contexts"])]
     what: String,
     /// The program, built for release.
     #[arg(long)]
@@ -31,6 +33,15 @@ struct Args {
     /// The example `floor` of the spawner, built for release.
     #[arg(long)]
     floor: PathBuf,
+    /// The engines of code contexts.
+    #[arg(long)]
+    engine_cache: Option<PathBuf>,
+    /// Where ipykernel and pyodide are installed.
+    #[arg(long)]
+    peers: Option<PathBuf>,
+    /// The scripts that drive them.
+    #[arg(long)]
+    scripts: Option<PathBuf>,
     /// Where to write the report.
     #[arg(long)]
     report: Option<PathBuf>,
@@ -61,7 +72,19 @@ fn main() -> anyhow::Result<()> {
 
 async fn measure(args: &Args, rounds: usize) -> anyhow::Result<Report> {
     let place = Place::new(&args.binary, &args.floor)?;
-    let mut report = Report::new(rounds);
+    if args.what == "contexts" {
+        let mut report = Report::new("contexts", rounds);
+        let peers = args.peers.as_ref().context("--peers is missing")?;
+        let peer = contexts::Peer {
+            python: peers.join("venv/bin/python"),
+            pyodide: peers.join("node_modules/pyodide/pyodide.mjs"),
+            scripts: args.scripts.clone().context("--scripts is missing")?,
+        };
+        let cache = args.engine_cache.as_ref().context("--engine-cache is missing")?;
+        contexts::measure(&place, &peer, cache, rounds, &mut report).await?;
+        return Ok(report);
+    }
+    let mut report = Report::new("engine", rounds);
     let rivals = engine::measure(&place, rounds, &mut report).await?;
     http::measure(&place, rounds, &rivals, &mut report).await?;
     crowd::measure(&place, rounds, &mut report).await?;

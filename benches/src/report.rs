@@ -5,13 +5,40 @@ use std::time::Duration;
 
 /// The middle of some times, ms.
 pub fn median(times: &[Duration]) -> f64 {
-    let mut ms: Vec<f64> = times.iter().map(|t| t.as_secs_f64() * 1000.0).collect();
+    median_ms(&times.iter().map(|t| t.as_secs_f64() * 1000.0).collect::<Vec<_>>())
+}
+
+/// The middle of some numbers.
+pub fn median_ms(times: &[f64]) -> f64 {
+    let mut ms = times.to_vec();
     ms.sort_by(f64::total_cmp);
     match ms.len() {
         0 => f64::NAN,
         n => f64::midpoint(ms[(n - 1) / 2], ms[n / 2]),
     }
 }
+
+/// Who the others are, of `bench engine`.
+const ENGINE_PEERS: &str = "\
+- **runc**: the same namespaces (user among them), capabilities, filter, limits and masks, from a
+  configuration of ours, its root directory owned by the instance's ids beforehand and used without overlay.
+  Stop is `runc delete --force`, which kills and deletes.
+- **bubblewrap**: `bwrap --unshare-all`, without limits or filter.
+- **floor**: the bare system calls (`crates/spawner/examples/floor.rs`): six namespaces, overlay, one
+  control group; no user namespace, limits, capabilities or filter.
+
+";
+
+/// Who the others are, of `bench contexts`.
+const CONTEXTS_PEERS: &str = "\
+- **ipykernel**: driven by jupyter_client, as notebook servers and hosted code interpreters do; it saves nothing.
+  Its start is from nothing to the result of `x = 1`.
+- **pyodide**: CPython as WebAssembly in node; called in its own process, without HTTP; it saves nothing.
+- **CPython**: the native one that runs ipykernel.
+
+Ours are over HTTP, and each execution is on the disk before it is answered.
+
+";
 
 struct Row {
     what: String,
@@ -22,15 +49,16 @@ struct Row {
 
 /// A table that grows.
 pub struct Report {
+    what: &'static str,
     rounds: usize,
     rows: Vec<Row>,
     load: String,
 }
 
 impl Report {
-    /// An empty one. `rounds` is how often most things were done.
-    pub fn new(rounds: usize) -> Self {
-        Self { rounds, rows: Vec::new(), load: load() }
+    /// An empty one of `cargo xtask bench <what>`. `rounds` is how often most things were done.
+    pub fn new(what: &'static str, rounds: usize) -> Self {
+        Self { what, rounds, rows: Vec::new(), load: load() }
     }
 
     /// A row without a target.
@@ -70,23 +98,17 @@ impl Report {
         let mut text = String::from("# Benchmarks\n\n");
         let _ = writeln!(
             text,
-            "Written by `cargo xtask bench engine`: everything in one run on one machine, so the \
+            "Written by `cargo xtask bench {}`: everything in one run on one machine, so the \
              ratios count and the\nmilliseconds are its own. Medians of {} unless a row says \
              otherwise. \"Quiet\" rows have a pause of\n100 ms before each operation, as a \
              server sees it that is not busy; \"back to back\" rows have none.\n",
-            self.rounds
+            self.what, self.rounds
         );
         let _ = writeln!(text, "Machine: {}.\n", machine(&self.load));
-        let _ = writeln!(
-            text,
-            "- **runc**: the same namespaces (user among them), capabilities, filter, limits and \
-             masks, from a\n  configuration of ours, its root directory owned by the instance's \
-             ids beforehand and used without overlay.\n  Stop is `runc delete --force`, which \
-             kills and deletes.\n- **bubblewrap**: `bwrap --unshare-all`, without limits or \
-             filter.\n- **floor**: the bare system calls (`crates/spawner/examples/floor.rs`): \
-             six namespaces, overlay, one\n  control group; no user namespace, limits, \
-             capabilities or filter.\n"
-        );
+        text += match self.what {
+            "engine" => ENGINE_PEERS,
+            _ => CONTEXTS_PEERS,
+        };
         text += "| what | found | target | |\n|---|---|---|---|\n";
         for row in &self.rows {
             let (what, found, target) = (&row.what, &row.found, &row.target);
