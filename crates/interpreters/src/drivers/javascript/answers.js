@@ -60,7 +60,8 @@
   };
 
   const frames = (error) => {
-    const stack = peek(error, "stack");
+    const own = peek(error, "stack");
+    const stack = typeof own === "string" ? own : quiet(() => STACK.call(error));
     if (typeof stack !== "string") return [];
     return stack.split("\n").filter((line) => line.trim() && !line.includes("sandkeep:"));
   };
@@ -204,7 +205,7 @@
       case "Date":
         return [quiet(() => Date.prototype.toISOString.call(value), "Invalid Date"), "{", "}", false];
       case "RegExp":
-        return [whole(`/${quiet(() => native.regexp(value), "?")}`), "{", "}", false];
+        return [whole(`/${quiet(() => SOURCE.call(value), "?")}/${quiet(() => FLAGS.call(value), "")}`), "{", "}", false];
       case "Error": {
         const { name: own, message } = headline(value);
         const lines = frames(value);
@@ -255,6 +256,9 @@
   const typedPrototype = getPrototypeOf(Uint8Array.prototype);
   const TYPED = getOwnPropertyDescriptor(typedPrototype, "length").get;
   const TAG = getOwnPropertyDescriptor(typedPrototype, Symbol.toStringTag).get;
+  const STACK = getOwnPropertyDescriptor(Error.prototype, "stack")?.get;
+  const SOURCE = getOwnPropertyDescriptor(RegExp.prototype, "source").get;
+  const FLAGS = getOwnPropertyDescriptor(RegExp.prototype, "flags").get;
   const LENGTH = getOwnPropertyDescriptor(ArrayBuffer.prototype, "byteLength").get;
 
   function join(parts, open, close, isList, level, at, used) {
@@ -264,7 +268,7 @@
     if (!breaks && total + open.length + used <= WIDTH && at.level - level < 3) return `${open} ${parts.join(", ")} ${close}`;
     const pad = "  ";
     const indent = (text) => text.replaceAll("\n", "\n" + pad);
-    if (isList && !breaks && parts.every((part) => part.length <= 16) && parts.length > 6) {
+    if (isList && !breaks && parts.every((part) => part.length <= 16 || part.startsWith("... ")) && parts.length > 6) {
       const lines = [];
       let line = "";
       for (const part of parts) {

@@ -11,6 +11,8 @@
 #include "quickjs.c"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,7 +28,7 @@ sandkeep_emit(const char *bytes, size_t length);
 static JSRuntime *runtime;
 static JSContext *user, *host;
 /* Functions of the host realm's script, and the objects of the user realm's. */
-static JSValue describe, environment, bundle, argv_list;
+static JSValue answer_value, answer_error, format, inspect, display, environment;
 static unsigned execution;
 static int leaving, exit_code;
 static char *answer;
@@ -104,28 +106,42 @@ static const JSCFunctionListEntry NATIVES[] = {
     JS_CFUNC_DEF("classOf", 1, native_class),
     JS_CFUNC_DEF("promise", 1, native_promise),
     JS_CFUNC_DEF("emit", 1, native_emit),
-    JS_CFUNC_MAGIC_DEF("format", 1, native_host, 0),
-    JS_CFUNC_MAGIC_DEF("bundle", 2, native_host, 1),
+    JS_CFUNC_DEF("now", 0, native_now),
+    JS_CFUNC_DEF("memory", 0, native_memory),
+    JS_CFUNC_DEF("script", 2, native_script),
+    JS_CFUNC_MAGIC_DEF("format", 1, native_host, FORMAT),
+    JS_CFUNC_MAGIC_DEF("inspect", 2, native_host, INSPECT),
+    JS_CFUNC_MAGIC_DEF("display", 2, native_host, DISPLAY),
     JS_CFUNC_MAGIC_DEF("setTimeout", 2, native_timer, 0),
     JS_CFUNC_MAGIC_DEF("setInterval", 2, native_timer, 1),
     JS_CFUNC_DEF("clearTimeout", 1, native_clear_timer),
 };
 
 
-static const char PRELUDE[] = {
-#embed "prelude.js"
-    , 0};
 static const char ANSWERS[] = {
 #embed "answers.js"
     , 0};
+static const char PRELUDE[] = {
+#embed "prelude.js"
+    , 0};
+static const char WEB[] = {
+#embed "web.js"
+    , 0};
+static const char FILES[] = {
+#embed "files.js"
+    , 0};
 
-/* Evaluates a script that is a function, and calls it with the natives. */
-static JSValue install(JSContext *ctx, const char *name, const char *text)
+/* Evaluates a script that is a function of the natives and of what an earlier one gave. */
+static JSValue install(JSContext *ctx, const char *name, const char *text, JSValueConst before)
 {
     JSValue function = JS_Eval(ctx, text, strlen(text), name, JS_EVAL_TYPE_GLOBAL);
     JSValue natives = JS_NewObject(ctx);
     JS_SetPropertyFunctionList(ctx, natives, NATIVES, countof(NATIVES));
-    JSValue result = JS_Call(ctx, function, JS_UNDEFINED, 1, (JSValueConst *)&natives);
+    /* What plain objects and lists of the code look like. */
+    JS_SetPropertyStr(ctx, natives, "objectPrototype", JS_GetClassProto(user, JS_CLASS_OBJECT));
+    JS_SetPropertyStr(ctx, natives, "arrayPrototype", JS_GetClassProto(user, JS_CLASS_ARRAY));
+    JSValue arguments[] = {natives, before};
+    JSValue result = JS_Call(ctx, function, JS_UNDEFINED, 2, (JSValueConst *)arguments);
     JS_FreeValue(ctx, natives);
     JS_FreeValue(ctx, function);
     return result;
@@ -139,6 +155,16 @@ static JSContext *realm(void)
     return ctx;
 }
 
+static int boot_failed(void)
+{
+    JSValue error = JS_GetException(user);
+    const char *text = JS_ToCString(user, error);
+    JSValue stack = JS_GetPropertyStr(user, error, "stack");
+    const char *where = JS_ToCString(user, stack);
+    fprintf(stderr, "%s\n%s\n", text ? text : "?", where ? where : "");
+    return 3;
+}
+
 /* Starts the interpreter, once; what it leaves behind is the base of all contexts. 0: done. */
 int EXPORT(sandkeep_boot)(void)
 {
@@ -150,18 +176,22 @@ int EXPORT(sandkeep_boot)(void)
     if (!(user = realm()) || !(host = realm()))
         return 2;
     JS_SetModuleLoaderFunc2(runtime, module_path, load_module, NULL, NULL);
-    JSValue functions = install(host, "sandkeep:answers", ANSWERS);
+    JSValue functions = install(host, "sandkeep:answers", ANSWERS, JS_UNDEFINED);
     if (JS_IsException(functions))
-        return 3;
+        return boot_failed();
     answer_value = JS_GetPropertyStr(host, functions, "value");
     answer_error = JS_GetPropertyStr(host, functions, "error");
     format = JS_GetPropertyStr(host, functions, "format");
-    bundle = JS_GetPropertyStr(host, functions, "bundle");
-    JSValue objects = install(user, "sandkeep:prelude", PRELUDE);
-    if (JS_IsException(objects))
-        return 4;
+    inspect = JS_GetPropertyStr(host, functions, "inspect");
+    display = JS_GetPropertyStr(host, functions, "emit");
+    JSValue objects = install(user, "sandkeep:prelude", PRELUDE, JS_UNDEFINED);
+    if (JS_IsException(objects) || JS_IsException(install(user, "sandkeep:web", WEB, objects))
+        || JS_IsException(install(user, "sandkeep:files", FILES, objects)))
+        return boot_failed();
     environment = JS_GetPropertyStr(user, objects, "env");
     builtins = JS_GetPropertyStr(user, objects, "modules");
+    JS_FreeValue(user, objects);
+    JS_FreeValue(host, functions);
     JS_RunGC(runtime);
     return 0;
 }
@@ -227,7 +257,7 @@ static JSValue run(const char *code, size_t length, const char *name)
         return promise;
     whole = promise;
     JS_PromiseMarkAsHandled(user, promise);
-    clear_rejection_of(promise);
+    forget_rejection(promise);
     if (run_loop())
         return JS_EXCEPTION;
     JSValue result = JS_PromiseResult(user, promise);

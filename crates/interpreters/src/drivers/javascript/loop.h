@@ -10,13 +10,6 @@ struct timer {
 static struct timer *timers;
 static int32_t last_timer;
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
-}
-
 static void insert_timer(struct timer *timer)
 {
     struct timer **at = &timers;
@@ -126,6 +119,20 @@ static struct rejection *rejections;
 /* The promise of the code itself: its end is told anyway. */
 static JSValue whole;
 
+static void forget_rejection(JSValueConst promise)
+{
+    for (struct rejection **at = &rejections; *at; at = &(*at)->next) {
+        struct rejection *rejection = *at;
+        if (JS_IsStrictEqual(user, rejection->promise, promise)) {
+            *at = rejection->next;
+            JS_FreeValue(user, rejection->promise);
+            JS_FreeValue(user, rejection->reason);
+            free(rejection);
+            return;
+        }
+    }
+}
+
 static void track_rejection(JSContext *ctx, JSValueConst promise, JSValueConst reason,
                             bool handled, void *opaque)
 {
@@ -143,16 +150,7 @@ static void track_rejection(JSContext *ctx, JSValueConst promise, JSValueConst r
         *at = rejection;
         return;
     }
-    for (struct rejection **at = &rejections; *at; at = &(*at)->next) {
-        struct rejection *rejection = *at;
-        if (JS_IsStrictEqual(ctx, rejection->promise, promise)) {
-            *at = rejection->next;
-            JS_FreeValue(ctx, rejection->promise);
-            JS_FreeValue(ctx, rejection->reason);
-            free(rejection);
-            return;
-        }
-    }
+    forget_rejection(promise);
 }
 
 static void clear_rejections(void)
@@ -173,8 +171,7 @@ static void clear_jobs(void)
         JSJobEntry *job = list_entry(at, JSJobEntry, link);
         list_del(&job->link);
         for (int i = 0; i < job->argc; i++)
-            JS_FreeValue(job->realm, job->argv[i]);
-        JS_FreeContext(job->realm);
+            JS_FreeValue(job->ctx, job->argv[i]);
         js_free_rt(runtime, job);
     }
 }

@@ -26,8 +26,7 @@ static void clean(char *path)
     *out = 0;
 }
 
-static char *module_path(JSContext *ctx, const char *base, const char *name, JSValueConst with,
-                         void *opaque)
+static char *module_path(JSContext *ctx, const char *base, const char *name, void *opaque)
 {
     if (!strncmp(name, "node:", 5))
         name += 5;
@@ -75,8 +74,8 @@ static int fill_module(JSContext *ctx, JSModuleDef *module)
         if (!key)
             status = -1;
         else if (strcmp(key, "default"))
-            status = JS_SetModuleExport(ctx, module, key,
-                                        JS_GetProperty(ctx, object, keys[i].atom));
+            /* It fails where the key is not among the exports, as for JSON. */
+            JS_SetModuleExport(ctx, module, key, JS_GetProperty(ctx, object, keys[i].atom));
         JS_FreeCString(ctx, key);
     }
     JS_FreePropertyEnum(ctx, keys, count);

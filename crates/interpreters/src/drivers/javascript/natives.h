@@ -128,6 +128,16 @@ static int write_all(int fd, const uint8_t *bytes, size_t length)
 
 #define NATIVE(name) \
     static JSValue name(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+#define NATIVE_MAGIC(name)                                                                   \
+    static JSValue name(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv,     \
+                        int magic)
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
+}
 
 NATIVE(native_write)
 {
@@ -286,23 +296,22 @@ NATIVE(native_stat)
 enum { MKDIR, RMDIR, UNLINK, CHDIR, RENAME, LINK };
 static const char *const CALLS[] = {"mkdir", "rmdir", "unlink", "chdir", "rename", "symlink"};
 
-static JSValue native_change(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv,
-                             int what)
+NATIVE_MAGIC(native_change)
 {
     const char *path = path_of(ctx, argv[0]), *to = NULL;
     if (!path)
         return JS_EXCEPTION;
-    if (what >= RENAME && !(to = path_of(ctx, argv[1]))) {
+    if (magic >= RENAME && !(to = path_of(ctx, argv[1]))) {
         JS_FreeCString(ctx, path);
         return JS_EXCEPTION;
     }
-    int status = what == MKDIR    ? mkdir(path, 0777)
-                 : what == RMDIR  ? rmdir(path)
-                 : what == UNLINK ? unlink(path)
-                 : what == CHDIR  ? chdir(path)
-                 : what == RENAME ? rename(path, to)
+    int status = magic == MKDIR    ? mkdir(path, 0777)
+                 : magic == RMDIR  ? rmdir(path)
+                 : magic == UNLINK ? unlink(path)
+                 : magic == CHDIR  ? chdir(path)
+                 : magic == RENAME ? rename(path, to)
                                   : symlink(path, to);
-    JSValue result = status ? failed(ctx, errno, CALLS[what], path, to) : JS_UNDEFINED;
+    JSValue result = status ? failed(ctx, errno, CALLS[magic], path, to) : JS_UNDEFINED;
     JS_FreeCString(ctx, path);
     JS_FreeCString(ctx, to);
     return result;
@@ -430,6 +439,31 @@ NATIVE(native_promise)
     return JS_NewArrayFrom(ctx, countof(values), values);
 }
 
+/* ns since some time in the past */
+NATIVE(native_now)
+{
+    return JS_NewFloat64(ctx, (double)now_ns());
+}
+
+/* Bytes of the linear memory. */
+NATIVE(native_memory)
+{
+    return JS_NewFloat64(ctx, (double)__builtin_wasm_memory_size(0) * 65536);
+}
+
+/* text, file name: the value of a script */
+NATIVE(native_script)
+{
+    size_t length;
+    const char *text = JS_ToCStringLen(ctx, &length, argv[0]);
+    const char *name = text ? JS_ToCString(ctx, argv[1]) : NULL;
+    JSValue value =
+        name ? JS_Eval(ctx, text, length, name, JS_EVAL_TYPE_GLOBAL) : JS_EXCEPTION;
+    JS_FreeCString(ctx, text);
+    JS_FreeCString(ctx, name);
+    return value;
+}
+
 /* A result of `display`, as JSON text. */
 NATIVE(native_emit)
 {
@@ -442,9 +476,11 @@ NATIVE(native_emit)
     return JS_UNDEFINED;
 }
 
-/* Calls into the other realm: format(values…) and bundle(value, raw). */
-static JSValue native_host(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv,
-                           int which)
+enum { FORMAT, INSPECT, DISPLAY };
+
+/* Calls into the host's realm, on behalf of the user's. */
+NATIVE_MAGIC(native_host)
 {
-    return JS_Call(host, which ? bundle : describe, JS_UNDEFINED, argc, argv);
+    JSValueConst function = magic == FORMAT ? format : magic == INSPECT ? inspect : display;
+    return JS_Call(host, function, JS_UNDEFINED, argc, argv);
 }
