@@ -1,7 +1,7 @@
 /** Commands in the sandbox's Linux instance. */
 
 import { bytesOf, join, shown, toBase64, utf8 } from "./bytes.js";
-import { fromErrorBody, invalidResponse, isErrorBody, Operation } from "./errors.js";
+import { fromErrorBody, invalidResponse, isErrorBody, localError, Operation } from "./errors.js";
 import { events } from "./ndjson.js";
 import { wireEnv } from "./run.js";
 import type { Transport } from "./transport.js";
@@ -157,6 +157,11 @@ export async function exec(
 function parts<O extends ExecOptions>(command: ExecCommand<O>, more: O): [readonly string[], O] {
   if (Array.isArray(command)) return [command as readonly string[], more];
   const { argv, ...options } = command as O & { argv: readonly string[] };
+  if (!Array.isArray(argv)) {
+    // No shell splits a text; a list is what the kernel takes.
+    const context = { field: "argv" };
+    throw localError("VALIDATION_FAILED", 400, "a command must be a list of strings", context, { operation: Operation.COMMAND_EXECUTE });
+  }
   return [argv, { ...more, ...options } as unknown as O];
 }
 
