@@ -13,11 +13,16 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// What cargo knows of the workspace; with all that it stands on where `whole`.
+/// What cargo knows of the workspace; with all that it stands on where `whole`, on the systems
+/// that deny.toml names.
 fn metadata(whole: bool) -> serde_json::Value {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(root()).args(["metadata", "--format-version=1", "--locked"]);
-    if !whole {
+    if whole {
+        for system in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
+            cargo.args(["--filter-platform", system]);
+        }
+    } else {
         cargo.arg("--no-deps");
     }
     let output = cargo.output().unwrap();
