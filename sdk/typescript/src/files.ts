@@ -217,7 +217,14 @@ function contentOf(
 ): Uint8Array | ReadableStream<Uint8Array> {
   const wanted = encodingOf(encoding, operation);
   if (typeof content === "string") {
-    if (wanted !== "base64") return new TextEncoder().encode(content);
+    if (wanted !== "base64") {
+      // It would become U+FFFD without a word.
+      if (/\p{Surrogate}/u.test(content)) {
+        const message = "the content has half of a surrogate pair, which has no UTF-8 form";
+        throw localError("VALIDATION_FAILED", 400, message, { field: "content" }, { operation });
+      }
+      return new TextEncoder().encode(content);
+    }
     const bytes = fromBase64(content);
     if (bytes) return bytes;
     const context = { path, operation, errno: "EINVAL" };

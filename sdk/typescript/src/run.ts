@@ -37,7 +37,7 @@ export interface RunOptions extends RunCallbacks {
   envVars?: Record<string, string | null | undefined> | undefined;
   /**
    * The server stops the code after this long, ms, which is an `ExecutionLimitError` in the
-   * result. Where no answer comes for some seconds more the call rejects with a `TimeoutError`.
+   * result. Where no answer comes for 10 s more the call rejects with a `TimeoutError`.
    */
   timeout?: number | undefined;
   /** Ends the execution: the server stops the code, and the call rejects with the signal's reason. */
@@ -47,7 +47,7 @@ export interface RunOptions extends RunCallbacks {
 }
 
 /** How long after the server's own limit the client gives up, ms. */
-const GRACE_MS = 5_000;
+const GRACE_MS = 10_000;
 
 /** Runs code at a route. */
 export async function run(

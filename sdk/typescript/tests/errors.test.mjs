@@ -202,6 +202,7 @@ test("refused paths and contents ask for nothing", async (t) => {
   }
   assert.equal((await caught(sandbox.writeFile("", "x"))).constructor, sdk.ValidationFailedError);
   assert.equal((await caught(sandbox.writeFile("a\ud800", "x"))).constructor, sdk.ValidationFailedError);
+  assert.equal((await caught(sandbox.writeFile("a", "half \udc00"))).constructor, sdk.ValidationFailedError);
   assert.equal((await caught(sandbox.writeFile("a", "x", { encoding: "latin1" }))).constructor, sdk.ValidationFailedError);
   assert.equal((await caught(sandbox.readFile("a", { encoding: "latin1" }))).constructor, sdk.ValidationFailedError);
   assert.equal((await caught(sandbox.writeFile("a", 7))).constructor, sdk.ValidationFailedError);

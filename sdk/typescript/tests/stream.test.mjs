@@ -193,9 +193,7 @@ test("before any answer an abort rejects too", async (t) => {
 
 test("a server that does not answer within the time limit and some seconds is given up", async (t) => {
   const { url } = await listen(t, () => undefined);
-  const began = performance.now();
-  await assert.rejects(runCode(url, "1", { ...PYTHON, timeout: 1 }), { name: "TimeoutError" });
-  assert.ok(performance.now() - began >= 1000, "the server has time to answer first");
+  await assert.rejects(runCode(url, "1", { ...PYTHON, timeout: 1 }), { name: "TimeoutError", message: "No answer within 10001 ms" });
 });
 
 test("a callback that throws ends the execution", async (t) => {
