@@ -165,8 +165,8 @@ test("each failure has its class and its errno", async () => {
   await fails(sandbox.moveFile("dir", "dir/full/a"), "FileSystemError", "FILESYSTEM_ERROR", "EINVAL", 500);
   await sandbox.mkdir("other");
   await fails(sandbox.moveFile("other", "dir"), "FileSystemError", "FILESYSTEM_ERROR", "ENOTEMPTY", 500);
-  await fails(sandbox.mkdir("none/a"), "FileSystemError", "FILESYSTEM_ERROR", "ENOENT", 500);
-  await fails(sandbox.mkdir("dir"), "FileSystemError", "FILESYSTEM_ERROR", "EEXIST", 500);
+  await fails(sandbox.mkdir("none/a"), "FileNotFoundError", "FILE_NOT_FOUND", "ENOENT", 404);
+  await fails(sandbox.mkdir("dir"), "FileExistsError", "FILE_EXISTS", "EEXIST", 409);
   await fails(sandbox.deleteFile("/workspace", { recursive: true }), "PermissionDeniedError", "PERMISSION_DENIED", "EACCES", 403);
   await sandbox.exec(["ln", "-s", "/etc", "/workspace/out"]);
   await fails(sandbox.readFile("out/passwd"), "PermissionDeniedError", "PERMISSION_DENIED", "EACCES", 403);
