@@ -9,7 +9,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("objects", &["store", "types"]),
     ("spawner", &["types"]),
     ("containers", &["spawner", "types"]),
-    ("sandbox", &["containers", "objects", "store", "types"]),
+    ("workspace", &["types"]),
+    ("interpreters", &["spawner", "types", "workspace"]),
+    ("sandbox", &["containers", "interpreters", "objects", "store", "types", "workspace"]),
     ("api", &["sandbox", "types"]),
     ("client", &["types"]),
     (

@@ -1,0 +1,109 @@
+//! What fits, what does not, and that others write too.
+
+mod common;
+
+use common::{Bench, errno, p};
+use std::fs;
+use std::thread;
+use workspace::{Limits, Room, Usage};
+
+fn small() -> Bench {
+    Bench::with(Limits { file_bytes: 600, bytes: 1000, entries: 5 })
+}
+
+#[test]
+fn limits_hold_and_what_is_freed_is_free() {
+    let bench = small();
+    assert_eq!(errno(bench.put("large", [0; 601])), "EFBIG");
+    assert_eq!(errno(bench.ws.write(&p("large"), Some(601))), "EFBIG");
+    let error = bench.ws.write(&p("large"), Some(601)).err().unwrap();
+    let error = error.public(types::FileOperation::Write, &p("large"));
+    assert_eq!(
+        (&error.context["maxSize"], &error.context["actualSize"]),
+        (&600.into(), &601.into())
+    );
+    bench.put("a", [0; 600]).unwrap();
+    assert_eq!(errno(bench.put("b", [0; 401])), "ENOSPC");
+    assert_eq!(errno(bench.ws.write(&p("b"), Some(401))), "ENOSPC");
+    bench.put("b", [0; 400]).unwrap();
+    assert_eq!(bench.ws.room().unwrap(), Room { bytes: 0, entries: 3 });
+    // What replaces as much fits.
+    bench.put("a", [1; 600]).unwrap();
+    bench.ws.write(&p("a"), Some(600)).unwrap();
+    assert_eq!(errno(bench.ws.copy(&p("a"), &p("c"), false, true)), "ENOSPC");
+    bench.put("a", [1; 100]).unwrap();
+    bench.put("c", [1; 500]).unwrap();
+    bench.ws.mkdir(&p("d"), false).unwrap();
+    bench.ws.mkdir(&p("e"), false).unwrap();
+    assert_eq!(errno(bench.ws.mkdir(&p("f"), false)), "ENOSPC");
+    assert_eq!(errno(bench.ws.mkdir(&p("d/x/y"), true)), "ENOSPC");
+    assert_eq!(errno(bench.put("f", "")), "ENOSPC");
+    bench.put("a", "").unwrap();
+    bench.ws.delete(&p("d"), true, false).unwrap();
+    bench.put("f", [0; 100]).unwrap();
+    let kept = bench.ws.usage().unwrap();
+    bench.ws.forget_usage();
+    assert_eq!(bench.ws.usage().unwrap(), kept);
+    assert_eq!(kept, Usage { bytes: 1000, entries: 5 });
+}
+
+#[test]
+fn what_others_write_and_delete_counts() {
+    let bench = small();
+    bench.put("a", [0; 100]).unwrap();
+    fs::write(bench.on_disk("theirs"), [0; 900]).unwrap();
+    // A count that is a moment old may let one through; a fresh one does not.
+    bench.ws.forget_usage();
+    assert_eq!(errno(bench.put("b", "x")), "ENOSPC");
+    assert_eq!(bench.ws.room().unwrap(), Room { bytes: 0, entries: 3 });
+    // Nothing is refused on an old count.
+    fs::remove_file(bench.on_disk("theirs")).unwrap();
+    bench.put("b", [0; 600]).unwrap();
+    fs::write(bench.on_disk("theirs"), [0; 10_000]).unwrap();
+    bench.ws.forget_usage();
+    assert_eq!(bench.ws.room().unwrap(), Room { bytes: 0, entries: 2 });
+    assert_eq!(errno(bench.put("c", "x")), "ENOSPC");
+    bench.ws.delete(&p("theirs"), false, false).unwrap();
+    bench.put("c", [0; 300]).unwrap();
+}
+
+#[test]
+fn many_at_once_do_not_pass_the_limit() {
+    let bench = Bench::with(Limits { file_bytes: 1 << 20, bytes: 1 << 20, entries: 40 });
+    let written: u64 = thread::scope(|scope| {
+        let each = (0..8).map(|n| {
+            let bench = &bench;
+            scope.spawn(move || {
+                (0..20).filter(|m| bench.put(&format!("{n}-{m}"), [0; 30_000]).is_ok()).count()
+                    as u64
+            })
+        });
+        each.collect::<Vec<_>>().into_iter().map(|t| t.join().unwrap()).sum()
+    });
+    assert_eq!(written, (1 << 20) / 30_000, "as many as fit");
+    bench.ws.forget_usage();
+    assert_eq!(bench.ws.usage().unwrap(), Usage { bytes: written * 30_000, entries: written });
+}
+
+#[test]
+fn a_large_tree_is_not_counted_at_each_write() {
+    let bench = Bench::new();
+    for n in 0..20_000 {
+        if n % 1000 == 0 {
+            fs::create_dir(bench.on_disk(&(n / 1000).to_string())).unwrap();
+        }
+        fs::write(bench.on_disk(&format!("{}/{n}", n / 1000)), "").unwrap();
+    }
+    bench.ws.forget_usage();
+    let counting = std::time::Instant::now();
+    bench.ws.usage().unwrap();
+    let counting = counting.elapsed();
+    let writing = std::time::Instant::now();
+    for n in 0..200 {
+        bench.put(&format!("file-{n}"), "x").unwrap();
+    }
+    // 200 counts would take 200 times as long; a few may happen.
+    let most = counting * 60 + std::time::Duration::from_secs(20);
+    assert!(writing.elapsed() < most, "{:?} against {counting:?}", writing.elapsed());
+    assert_eq!(bench.ws.usage().unwrap().entries, 20_220);
+}
