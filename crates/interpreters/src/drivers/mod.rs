@@ -10,10 +10,24 @@
 //! "error"}`, the latter two `types::RichResult` and `types::CodeError` or null. Output needs
 //! nothing of the driver but a flush before it answers: it is taken from file descriptors 1 and 2.
 
+pub mod typescript;
+
+mod javascript;
+
+pub use javascript::JavaScript;
+
 use crate::{Guest, Live, Stop};
 use serde_json::Value;
 use std::any::Any;
 use wasmtime::Linker;
+
+/// The driver of an engine of the catalogue; none where there is no engine of this name.
+pub fn find(engine: &str) -> Option<&'static dyn Driver> {
+    match engine {
+        "javascript" => Some(&JavaScript),
+        _ => None,
+    }
+}
 
 /// How the host talks to one language. A driver has no state: that of an instance is made with
 /// [`Driver::state`] and reached by [`Guest::ext`], that of a base is what [`Driver::boot`] gave.
@@ -28,6 +42,12 @@ pub trait Driver: Send + Sync + 'static {
     /// State for the imports of one instance, fresh for each.
     fn state(&self) -> Box<dyn Any + Send> {
         Box::new(())
+    }
+
+    /// The texts of all that [`Driver::boot`] puts into the interpreter: where one of them
+    /// changes, a new base is made.
+    fn sources(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Starts a fresh module, data segments and all: its initialisers, the interpreter, the usual
