@@ -48,6 +48,7 @@ pub enum Verb {
     Exec(verbs::exec::Args),
     Code(verbs::code::Args),
     Contexts(verbs::contexts::Args),
+    Cp(verbs::cp::Args),
     Env(verbs::env::Args),
     Ls(verbs::ls::Args),
     Inspect(verbs::inspect::Args),

@@ -44,6 +44,7 @@ fn run(Cli { global, verb }: Cli) -> anyhow::Result<u8> {
             Verb::Exec(args) => args.run(&global).await,
             Verb::Code(args) => args.run(&global).await,
             Verb::Contexts(args) => args.run(&global).await,
+            Verb::Cp(args) => args.run(&global).await,
             Verb::Env(args) => args.run(&global).await,
             Verb::Ls(args) => args.run(&global).await,
             Verb::Inspect(args) => args.run(&global).await,

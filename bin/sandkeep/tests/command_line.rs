@@ -5,10 +5,23 @@ mod common;
 use common::{run, sandkeep, told};
 use std::time::{Duration, Instant};
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 28] = [
     "serve",
     "run",
     "exec",
+    "code",
+    "contexts",
+    "contexts ls",
+    "contexts create",
+    "contexts inspect",
+    "contexts rm",
+    "contexts fork",
+    "contexts checkpoint",
+    "contexts checkpoints",
+    "contexts rollback",
+    "contexts forget",
+    "cp",
+    "env",
     "ls",
     "inspect",
     "stops",
@@ -27,18 +40,18 @@ const VERBS: [&str; 15] = [
 #[test]
 fn help_is_as_expected() {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected");
-    let mut stale = Vec::new();
+    let mut stale: Vec<String> = Vec::new();
     for verb in [""].iter().chain(&VERBS) {
         let words: Vec<&str> = verb.split_whitespace().chain(["--help"]).collect();
         let (code, stdout, stderr) = told(&run(&words));
         assert_eq!((code, stderr.as_str()), (0, ""), "{verb}");
-        let name = if verb.is_empty() { "sandkeep" } else { verb };
+        let name = if verb.is_empty() { "sandkeep" } else { &verb.replace(' ', "-") };
         let file = directory.join(format!("{name}.txt"));
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(&file, &stdout).expect("the file is written");
         }
         if std::fs::read_to_string(&file).ok() != Some(stdout) {
-            stale.push(name);
+            stale.push(name.to_owned());
         }
     }
     assert!(stale.is_empty(), "help changed: {stale:?}");
@@ -58,6 +71,25 @@ fn usage_errors_are_ours_and_say_why() {
         (&["--owner", "a b", "ls"], "owner has the character ' '"),
         (&["serve", "--listen", "here"], "--listen"),
         (&["serve", "--engine", "docker"], "possible values: native, oci"),
+        (&["code"], "NAME"),
+        (&["code", "../x", "-e", "1"], "'/' at position 3"),
+        (&["code", "a", "-e", ""], "code must not be empty"),
+        (&["code", "a", "f.py", "-e", "1"], "cannot be used with"),
+        (&["code", "a", "/no/such.py"], "cannot read /no/such.py"),
+        (&["code", "a", "-e", "1", "--language", "cobol"], "python, javascript, ruby or perl"),
+        (&["code", "a", "-e", "1", "--binding", "B", "--language", "js"], "cannot be used with"),
+        (&["code", "a", "-e", "1", "--context", "c", "--binding", "B"], "cannot be used with"),
+        (&["code", "--stateless", "a", "-e", "1"], "belongs to no sandbox"),
+        (&["code", "--stateless", "--context", "c", "-e", "1"], "cannot be used with"),
+        (&["code", "a", "-e", "1", "--env", "1A=x"], "must match"),
+        (&["code", "a", "-e", "1", "--timeout", "0"], "timeoutMs must be between"),
+        (&["code", "a", "-", "--stdin", "-"], "both the code and its input"),
+        (&["contexts", "fork", "a"], "ID"),
+        (&["cp", "a", "b"], "neither SRC nor DST is in a sandbox"),
+        (&["cp", "a:x", "b:x"], "both in sandboxes"),
+        (&["cp", "./a:x", "/b:x"], "neither SRC nor DST is in a sandbox"),
+        (&["cp", "/no/such", "a:x"], "cannot read /no/such"),
+        (&["env", "a", "K"], "KEY=VALUE"),
         (&["no-such-verb"], "unrecognized subcommand"),
         (&["stop"], "NAME"),
     ] {

@@ -65,3 +65,11 @@ pub fn stdin_of(bytes: Vec<u8>) -> Stdin {
         Err(error) => Stdin::Bytes { base64: STANDARD.encode(error.as_bytes()) },
     }
 }
+
+/// A path as the two fields of a request that may name it: text, or base64 where it is no UTF-8.
+pub fn path_fields(path: &[u8]) -> (Option<String>, Option<String>) {
+    match std::str::from_utf8(path) {
+        Ok(text) => (Some(text.to_owned()), None),
+        Err(_) => (None, Some(STANDARD.encode(path))),
+    }
+}

@@ -23,7 +23,8 @@ mod unix;
 mod watch;
 
 pub use bytes::{
-    code_event_bytes, event_bytes, form_bytes, log_bytes, stderr_bytes, stdin_of, stdout_bytes,
+    code_event_bytes, event_bytes, form_bytes, log_bytes, path_fields, stderr_bytes, stdin_of,
+    stdout_bytes,
 };
 pub use code::Place;
 pub use error::{Error, Result};

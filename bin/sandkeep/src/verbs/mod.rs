@@ -2,6 +2,7 @@
 
 pub mod code;
 pub mod contexts;
+pub mod cp;
 pub mod doctor;
 pub mod env;
 pub mod exec;
