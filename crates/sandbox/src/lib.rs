@@ -6,6 +6,7 @@
 mod busy;
 mod errors;
 mod exec;
+mod files;
 mod history;
 mod info;
 mod machine;
@@ -18,5 +19,6 @@ mod world;
 
 pub use busy::Busy;
 pub use exec::{Collected, ExecStream};
+pub use files::{Changes, Download, Files, Packed, Unpacking, Uploading};
 pub use service::{Options, Sandboxes};
 pub use stops::OnStop;

@@ -88,6 +88,10 @@ impl Sandboxes {
         &self.world.clock
     }
 
+    pub(crate) fn world(&self) -> &World {
+        &self.world
+    }
+
     async fn ask<T>(
         &self,
         name: &SandboxName,

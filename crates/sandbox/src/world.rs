@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub objects: OnceLock<WeakObjects<SandboxObject>>,
     /// Room for buffered output.
     pub room: Room,
+    /// Workspaces in use.
+    pub workspaces: crate::files::Workspaces,
     instances: Mutex<HashMap<ObjectId, Arc<dyn Instance>>>,
     holds: Mutex<HashMap<ObjectId, Holds>>,
 }
@@ -50,6 +52,7 @@ impl World {
             log: crate::stops::Log::start(),
             objects: OnceLock::new(),
             room: text::room(OUTPUT),
+            workspaces: crate::files::Workspaces::default(),
             instances: Mutex::default(),
             holds: Mutex::default(),
         }

@@ -279,6 +279,7 @@ impl SandboxObject {
         self.end_activities().await;
         let purged = world.engine.purge(&self.id).await;
         purged.map_err(|e| errors::of_engine_work("deleting the workspace", &e))?;
+        world.workspaces.forget(&self.id);
         match finish {
             Finish::Destroy => {
                 world.store.finish_destroy(&self.id, None).await.map_err(errors::of_store)?;
