@@ -39,10 +39,19 @@ pub fn oci_capabilities() -> serde_json::Value {
     })
 }
 
+/// What a worker has in its own user namespace: its files are those of every user of the
+/// instance, as they are root's there. CHOWN, DAC_OVERRIDE, FOWNER.
+pub(crate) const WORKER: u64 = 1 | 1 << 1 | 1 << 3;
+
 /// Takes everything else out of the bounding set; needs CAP_SETPCAP in effect.
 pub(crate) fn bound() -> io::Result<()> {
+    bound_to(MASK)
+}
+
+/// Takes everything but these out of the bounding set; needs CAP_SETPCAP in effect.
+pub(crate) fn bound_to(mask: u64) -> io::Result<()> {
     for bit in 0..64usize {
-        if MASK & (1 << bit) != 0 {
+        if mask & (1 << bit) != 0 {
             continue;
         }
         match sys::prctl(libc::PR_CAPBSET_DROP, bit) {
@@ -58,6 +67,11 @@ pub(crate) fn bound() -> io::Result<()> {
 /// Sets what is left, and that nothing is ever gained by an exec. Root keeps the mask; another
 /// user has lost everything at the change of ids already.
 pub(crate) fn settle(root: bool) -> io::Result<()> {
-    sys::set_capabilities(if root { MASK } else { 0 }, 0)?;
+    settle_with(if root { MASK } else { 0 })
+}
+
+/// Sets exactly these capabilities, and that nothing is ever gained by an exec.
+pub(crate) fn settle_with(mask: u64) -> io::Result<()> {
+    sys::set_capabilities(mask, 0)?;
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1).map(drop)
 }

@@ -11,6 +11,7 @@ mod caps;
 pub mod channel;
 mod helper;
 mod ident;
+pub mod jail;
 mod probe;
 pub mod protocol;
 mod remains;

@@ -1,9 +1,6 @@
 //! The compiler: a table of actions per call number, cut into ranges, searched in halves.
 
-use super::rules::{
-    ALLOWED, CLONE, CLONE_REFUSED, CLONE3, FAMILIES, LAST, PERSONALITIES, PERSONALITY, SOCKET,
-    SOCKETPAIR,
-};
+use super::rules::LAST;
 use crate::sys::Instruction;
 
 const SIZE: usize = 1024;
@@ -33,14 +30,38 @@ const AT_ARGUMENT: u32 = 16;
 
 /// What happens to a call.
 #[derive(Clone, Copy)]
-enum Action {
+pub(super) enum Action {
+    /// EPERM.
     Refuse,
+    /// ENOSYS.
     Unknown,
     Allow,
-    CloneFlags,
-    Family,
-    UnixAlone,
-    Persona,
+    /// Allowed where the first argument has none of these bits.
+    Without(u32),
+    /// Allowed where the first argument has the first bit and none of the others.
+    With(u32, u32),
+    /// Allowed where the argument of this number, from 0, is one of these.
+    OneOf(u32, &'static [u32]),
+}
+
+impl Action {
+    /// Whether two neighbours can share a range; only what needs no argument ever does.
+    const fn same(self, other: Action) -> bool {
+        matches!(
+            (self, other),
+            (Action::Refuse, Action::Refuse)
+                | (Action::Unknown, Action::Unknown)
+                | (Action::Allow, Action::Allow)
+        )
+    }
+}
+
+/// What a filter allows.
+pub(super) struct Profile {
+    /// Calls that are allowed whatever their arguments: name and number.
+    pub(super) allowed: &'static [(&'static str, u32)],
+    /// Calls with a rule of their own.
+    pub(super) special: &'static [(u32, Action)],
 }
 
 /// A compiled filter.
@@ -60,8 +81,8 @@ impl Program {
         self.len += 1;
     }
 
-    const fn one_of(&mut self, values: &[u32]) {
-        self.put(LOAD, 0, 0, AT_ARGUMENT);
+    const fn one_of(&mut self, argument: u32, values: &[u32]) {
+        self.put(LOAD, 0, 0, AT_ARGUMENT + 8 * argument);
         let mut at = 0;
         while at < values.len() {
             // Equal: over the remaining comparisons and the refusal.
@@ -77,15 +98,20 @@ impl Program {
             Action::Refuse => self.put(RETURN, 0, 0, EPERM),
             Action::Unknown => self.put(RETURN, 0, 0, ENOSYS),
             Action::Allow => self.put(RETURN, 0, 0, ALLOW),
-            Action::CloneFlags => {
+            Action::Without(refused) => {
                 self.put(LOAD, 0, 0, AT_ARGUMENT);
-                self.put(IF_ANY_BIT, 0, 1, CLONE_REFUSED);
+                self.put(IF_ANY_BIT, 0, 1, refused);
                 self.put(RETURN, 0, 0, EPERM);
                 self.put(RETURN, 0, 0, ALLOW);
             }
-            Action::Family => self.one_of(FAMILIES),
-            Action::UnixAlone => self.one_of(&[libc::AF_UNIX as u32]),
-            Action::Persona => self.one_of(PERSONALITIES),
+            Action::With(needed, refused) => {
+                self.put(LOAD, 0, 0, AT_ARGUMENT);
+                self.put(IF_ANY_BIT, 1, 0, refused);
+                self.put(IF_ANY_BIT, 1, 0, needed);
+                self.put(RETURN, 0, 0, EPERM);
+                self.put(RETURN, 0, 0, ALLOW);
+            }
+            Action::OneOf(argument, values) => self.one_of(argument, values),
         }
     }
 
@@ -119,23 +145,23 @@ struct Ranges {
     len: usize,
 }
 
-const fn ranges() -> Ranges {
+const fn ranges(profile: &Profile) -> Ranges {
     let mut table = [Action::Refuse; NUMBERS];
     let mut at = 0;
-    while at < ALLOWED.len() {
-        table[ALLOWED[at].1 as usize] = Action::Allow;
+    while at < profile.allowed.len() {
+        table[profile.allowed[at].1 as usize] = Action::Allow;
         at += 1;
     }
-    table[CLONE as usize] = Action::CloneFlags;
-    table[CLONE3 as usize] = Action::Unknown;
-    table[SOCKET as usize] = Action::Family;
-    table[SOCKETPAIR as usize] = Action::UnixAlone;
-    table[PERSONALITY as usize] = Action::Persona;
+    at = 0;
+    while at < profile.special.len() {
+        table[profile.special[at].0 as usize] = profile.special[at].1;
+        at += 1;
+    }
     table[NUMBERS - 1] = Action::Unknown;
     let mut ranges = Ranges { start: [0; NUMBERS], action: [Action::Refuse; NUMBERS], len: 0 };
     let mut number = 0;
     while number < NUMBERS {
-        let same = ranges.len > 0 && ranges.action[ranges.len - 1] as u8 == table[number] as u8;
+        let same = ranges.len > 0 && ranges.action[ranges.len - 1].same(table[number]);
         if !same {
             ranges.start[ranges.len] = number as u32;
             ranges.action[ranges.len] = table[number];
@@ -147,14 +173,14 @@ const fn ranges() -> Ranges {
 }
 
 /// Compiles the rules.
-pub(super) const fn compile() -> Program {
+pub(super) const fn compile(profile: &Profile) -> Program {
     let nothing = Instruction { code: 0, yes: 0, no: 0, value: 0 };
     let mut program = Program { code: [nothing; SIZE], len: 0 };
     program.put(LOAD, 0, 0, AT_ARCHITECTURE);
     program.put(IF_EQUAL, 1, 0, ARCHITECTURE);
     program.put(RETURN, 0, 0, KILL);
     program.put(LOAD, 0, 0, AT_NUMBER);
-    let ranges = ranges();
+    let ranges = ranges(profile);
     program.search(&ranges, 0, ranges.len);
     program
 }

@@ -1,4 +1,4 @@
-//! The seccomp filter of everything in an instance, compiled when this crate is.
+//! The seccomp filters of everything in an instance and of workers, compiled when this crate is.
 //!
 //! One architecture (anything else is killed); a binary search over the call's number; what is
 //! not allowed is EPERM, what this release has never heard of is ENOSYS, so that programs fall
@@ -6,20 +6,42 @@
 
 mod compile;
 mod rules;
+mod worker;
 
 use crate::sys::{self, Instruction};
-use rules::{CLONE_REFUSED, FAMILIES, PERSONALITIES};
+use compile::{Action, Profile, Program};
+use rules::{
+    CLONE, CLONE_REFUSED, CLONE3, FAMILIES, PERSONALITIES, PERSONALITY, SOCKET, SOCKETPAIR, UNIX,
+};
 use serde_json::{Value, json};
 use std::io;
 
-static PROGRAM: compile::Program = compile::compile();
+/// What runs in an instance.
+const INSTANCE: Profile = Profile {
+    allowed: rules::ALLOWED,
+    special: &[
+        (CLONE, Action::Without(CLONE_REFUSED)),
+        (CLONE3, Action::Unknown),
+        (SOCKET, Action::OneOf(0, FAMILIES)),
+        (SOCKETPAIR, Action::OneOf(0, UNIX)),
+        (PERSONALITY, Action::OneOf(0, PERSONALITIES)),
+    ],
+};
 
-/// The filter, ready to load.
+static PROGRAM: Program = compile::compile(&INSTANCE);
+static WORKER: Program = compile::compile(&worker::PROFILE);
+
+/// The filter of instances, ready to load.
 pub(crate) fn filter() -> &'static [Instruction] {
     PROGRAM.instructions()
 }
 
-/// Loads the filter; no_new_privs must be set.
+/// The filter of workers, ready to load.
+pub(crate) fn worker_filter() -> &'static [Instruction] {
+    WORKER.instructions()
+}
+
+/// Loads the filter of instances; no_new_privs must be set.
 pub(crate) fn load() -> io::Result<()> {
     sys::load_filter(filter())
 }

@@ -8,6 +8,9 @@ pub(super) const CLONE_REFUSED: u32 = 0x7E02_0000;
 pub(super) const FAMILIES: &[u32] =
     &[libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32, libc::AF_NETLINK as u32];
 
+/// The only family of `socketpair`.
+pub(super) const UNIX: &[u32] = &[libc::AF_UNIX as u32];
+
 /// Values of `personality`: Linux with and without 32 bit uname and fixed addresses, and the
 /// question which it is.
 pub(super) const PERSONALITIES: &[u32] = &[0, 8, 0x2_0000, 0x2_0008, 0xFFFF_FFFF];

@@ -1,4 +1,5 @@
-use super::filter;
+use super::{filter, worker, worker_filter};
+use crate::sys::Instruction;
 
 const ARCHITECTURE: u32 = if cfg!(target_arch = "x86_64") { 0xC000_003E } else { 0xC000_00B7 };
 const ALLOW: u32 = 0x7FFF_0000;
@@ -6,18 +7,23 @@ const EPERM: u32 = 0x0005_0001;
 const ENOSYS: u32 = 0x0005_0026;
 const KILL: u32 = 0x8000_0000;
 
-/// Runs the filter as the kernel would.
+/// Runs the filter of instances as the kernel would.
 fn run(architecture: u32, number: u32, argument: u32) -> u32 {
+    interpret(filter(), architecture, number, [argument, 0])
+}
+
+fn interpret(filter: &[Instruction], architecture: u32, number: u32, arguments: [u32; 2]) -> u32 {
     let (mut pc, mut a) = (0usize, 0u32);
     loop {
-        let i = filter()[pc];
+        let i = filter[pc];
         pc += 1;
         let test = match i.code {
             0x20 => {
                 a = match i.value {
                     0 => number,
                     4 => architecture,
-                    16 => argument,
+                    16 => arguments[0],
+                    24 => arguments[1],
                     other => panic!("load of {other}"),
                 };
                 continue;
@@ -117,6 +123,37 @@ fn what_reaches_the_machine_is_refused() {
         libc::SYS_quotactl,
     ] {
         assert_eq!(run(ARCHITECTURE, number as u32, 0), EPERM, "call {number}");
+    }
+}
+
+#[test]
+fn workers_make_threads_and_nothing_else_new() {
+    let run = |number: libc::c_long, arguments| {
+        interpret(worker_filter(), ARCHITECTURE, number as u32, arguments)
+    };
+    let (thread, new_user) = (libc::CLONE_THREAD as u32, libc::CLONE_NEWUSER as u32);
+    for (number, arguments, expected) in [
+        (libc::SYS_clone, [thread, 0], ALLOW),
+        (libc::SYS_clone, [0x11, 0], EPERM),
+        (libc::SYS_clone, [thread | new_user, 0], EPERM),
+        (libc::SYS_clone3, [0, 0], ENOSYS),
+        (libc::SYS_socketpair, [1, 0], ALLOW),
+        (libc::SYS_socketpair, [2, 0], EPERM),
+        (libc::SYS_ioctl, [0, libc::FIONBIO as u32], ALLOW),
+        (libc::SYS_ioctl, [libc::FIONBIO as u32, libc::TIOCSTI as u32], EPERM),
+        (libc::SYS_prctl, [libc::PR_SET_NAME as u32, 0], ALLOW),
+        (libc::SYS_prctl, [libc::PR_SET_SECCOMP as u32, 0], EPERM),
+        (libc::SYS_socket, [1, 0], EPERM),
+        (libc::SYS_execve, [0, 0], EPERM),
+        (libc::SYS_kill, [1, 9], EPERM),
+        (2000, [0, 0], ENOSYS),
+    ] {
+        assert_eq!(run(number, arguments), expected, "{number} {arguments:?}");
+    }
+    let special = worker::PROFILE.special;
+    for (name, number) in worker::PROFILE.allowed {
+        assert!(special.iter().all(|(other, _)| other != number), "{name} stands twice");
+        assert_eq!(run(i64::from(*number), [0, 0]), ALLOW, "{name}");
     }
 }
 

@@ -227,7 +227,8 @@ fn finish(
     Ok(instance)
 }
 
-fn map_ids(base: Option<u32>, pid: i32) -> Result<(), Fail> {
+/// Writes the user maps of a process that was cloned with a user namespace of its own.
+pub(crate) fn map_ids(base: Option<u32>, pid: i32) -> Result<(), Fail> {
     let put = |name: &str, text: String| {
         let path = format!("/proc/{pid}/{name}");
         let file = std::fs::OpenOptions::new().write(true).open(path);

@@ -4,22 +4,34 @@ use std::io;
 
 /// Which step failed and why.
 #[derive(Debug)]
-pub(super) struct Fail {
-    pub(super) step: String,
-    /// 0 where no call failed.
-    pub(super) errno: i32,
+pub struct Fail {
+    /// The step, in words.
+    pub step: String,
+    /// The kernel's error number; 0: no call failed.
+    pub errno: i32,
     /// The entrypoint itself was at fault.
-    pub(super) entrypoint: bool,
+    pub(crate) entrypoint: bool,
 }
 
 impl Fail {
-    pub(super) fn new(step: impl Into<String>, errno: i32) -> Self {
+    pub(crate) fn new(step: impl Into<String>, errno: i32) -> Self {
         Self { step: step.into(), errno, entrypoint: false }
     }
 }
 
+impl std::fmt::Display for Fail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.errno {
+            0 => f.write_str(&self.step),
+            errno => write!(f, "{}: {}", self.step, io::Error::from_raw_os_error(errno)),
+        }
+    }
+}
+
+impl std::error::Error for Fail {}
+
 /// Names the step of a result.
-pub(super) trait Step<T> {
+pub(crate) trait Step<T> {
     fn step(self, what: &str) -> Result<T, Fail>;
 }
 

@@ -1,0 +1,151 @@
+//! A process of its own for what one sandbox runs, forked and not executed.
+//!
+//! The caller is a process with one thread that has mapped what its children need. A child has
+//! user, process, mount, network, IPC and host name namespaces of its own, is root of the first
+//! and PID 1 of the second, sees `/workspace`, `/tmp`, what it was bound and a `/proc` of itself,
+//! keeps three capabilities, and runs under a filter without programs, processes and sockets. It
+//! dies with its parent.
+
+mod inside;
+mod root;
+
+pub use crate::supervisor::fail::Fail;
+
+use crate::ident;
+use crate::supervisor::create::map_ids;
+use crate::supervisor::fail::Step;
+use crate::sys::{self, Fork, attr, flags};
+use root::{Tree, Trees};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, WaitOptions};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Number of the first descriptor of [`Spec::keep`] in the child.
+pub const FIRST_KEPT: i32 = 3;
+
+/// What a child shall see and have.
+#[derive(Debug, Clone, Copy)]
+pub struct Spec<'a> {
+    /// What `ps` shows, cut at 15 bytes.
+    pub name: &'a str,
+    /// The directory that is `/workspace`; opened as a place alone is enough.
+    pub workspace: BorrowedFd<'a>,
+    /// Further directories, by their name below `/`.
+    pub binds: &'a [Bind<'a>],
+    /// Size of `/tmp`, bytes.
+    pub tmp_bytes: u64,
+    /// First of 65 536 host ids. `/workspace` is mapped to them: on the disk the child's files
+    /// belong to root, as in an instance. `None`: root inside is the caller, and there are no
+    /// other ids.
+    pub ids: Option<u32>,
+    /// Descriptors that stay open, from [`FIRST_KEPT`] on, besides 0, 1 and 2.
+    pub keep: &'a [BorrowedFd<'a>],
+}
+
+/// A directory for a child.
+#[derive(Debug, Clone, Copy)]
+pub struct Bind<'a> {
+    /// Its name below `/`: one component.
+    pub name: &'a str,
+    /// The directory.
+    pub dir: BorrowedFd<'a>,
+    /// Whether it is for reading alone.
+    pub read_only: bool,
+}
+
+/// A child that was started. It is the caller's to wait for.
+#[derive(Debug)]
+pub struct Forked {
+    /// Its process id, as the caller sees it.
+    pub pid: i32,
+    /// Becomes readable when it ends.
+    pub pidfd: OwnedFd,
+}
+
+/// Forks a child that runs `child` and then ends with the code that it gives (101 where it
+/// panics). It is told what went wrong where the jail could not be closed: it must then do
+/// nothing but say so.
+///
+/// Answers as soon as the child has its ids; the rest of the jail is the child's own work.
+/// In the child the first thread is the copy of the caller's; whoever needs threads spawns
+/// them, and lets the first wait for them.
+///
+/// # Errors
+/// Names the step. Nothing of the child is left.
+pub fn fork(spec: &Spec, child: impl FnOnce(Result<(), Fail>) -> i32) -> Result<Forked, Fail> {
+    let threads = std::fs::read_dir("/proc/self/task").step("count the threads")?.count();
+    if threads != 1 {
+        return Err(Fail::new(format!("fork: this process has {threads} threads"), 0));
+    }
+    let trees = trees(spec)?;
+    let (go_read, go_write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("make a pipe")?;
+    // As an ordinary user we may write the maps of a process that we may look into only.
+    let open_up = spec.ids.is_none();
+    if open_up {
+        sys::set_dumpable(true).step("prepare the user maps")?;
+    }
+    let new = flags::NEWUSER | flags::NEWPID | flags::NEWNS;
+    let (pid, pidfd) = match sys::fork(new, None).step("clone the worker")? {
+        Fork::Parent { pid, pidfd } => (pid, pidfd),
+        Fork::Child => {
+            drop(go_write);
+            let run = move || child(inside::enter(spec, trees, go_read));
+            // Nothing of the parent's may be unwound into.
+            let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or(101);
+            sys::exit_now(code)
+        }
+    };
+    drop(go_read);
+    let done = map_ids(spec.ids, pid).and_then(|()| shift(&trees, pid)).and_then(|()| {
+        match File::from(go_write).write_all(b"g") {
+            // It gave up already, and says why by itself.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other.step("let the worker go on"),
+        }
+    });
+    if open_up {
+        // Where it fails the process is no worse off than its daemon.
+        let _ = sys::set_dumpable(false);
+    }
+    match done {
+        Ok(()) => Ok(Forked { pid, pidfd }),
+        Err(fail) => {
+            let _ = ident::signal(pidfd.as_fd(), libc::SIGKILL);
+            let _ = rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::empty());
+            Err(fail)
+        }
+    }
+}
+
+/// Detached mounts of what the child sees; as an ordinary user only the inside may make them.
+fn trees(spec: &Spec) -> Result<Trees, Fail> {
+    let plain = attr::NOSUID | attr::NODEV | attr::NOEXEC;
+    let tree = |dir: BorrowedFd, name: &str, set: u64| {
+        if spec.ids.is_none() {
+            return Ok(Tree::Path { path: root::path_of(dir)?, set });
+        }
+        let tree = sys::open_tree(dir, c"", false).step(&format!("copy the mount of /{name}"))?;
+        sys::mount_attr(tree.as_fd(), set, false, None).step(&format!("restrict /{name}"))?;
+        Ok::<_, Fail>(Tree::Mount(tree))
+    };
+    let workspace = tree(spec.workspace, "workspace", plain)?;
+    let mut binds = Vec::new();
+    for bind in spec.binds {
+        let set = plain | if bind.read_only { attr::RDONLY } else { 0 };
+        binds.push((bind.name.to_owned(), tree(bind.dir, bind.name, set)?));
+    }
+    Ok(Trees { workspace, binds })
+}
+
+/// Maps the ids of `/workspace`, whose mount the child holds already.
+fn shift(trees: &Trees, pid: i32) -> Result<(), Fail> {
+    let Tree::Mount(workspace) = &trees.workspace else { return Ok(()) };
+    let path = format!("/proc/{pid}/ns/user");
+    let user = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .step("open the user namespace")?;
+    sys::mount_attr(workspace.as_fd(), attr::IDMAP, false, Some(user.as_fd()))
+        .step("idmap /workspace")
+}
