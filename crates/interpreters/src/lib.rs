@@ -2,12 +2,17 @@
 
 mod config;
 pub mod drivers;
+pub mod engines;
 mod guest;
 mod limits;
+mod memory;
+pub mod pack;
+pub mod pages;
 mod stop;
 pub mod wasi;
 
 pub use config::{FIBER_STACK, GUEST_STACK, MEMORY_GUARD, MEMORY_RESERVATION, engine_config};
 pub use guest::{Guest, Live};
 pub use limits::Limits;
+pub use memory::Image;
 pub use stop::Stop;

