@@ -60,6 +60,7 @@ pub enum Verb {
     Touch(verbs::touch::Args),
     Logs(verbs::logs::Args),
     Image(verbs::image::Args),
+    Engines(verbs::engines::Args),
     Doctor(verbs::doctor::Args),
     Version(verbs::version::Args),
 }

@@ -56,6 +56,7 @@ fn run(Cli { global, verb }: Cli) -> anyhow::Result<u8> {
             Verb::Touch(args) => args.run(&global).await,
             Verb::Logs(args) => args.run(&global).await,
             Verb::Image(args) => args.run(&global).await,
+            Verb::Engines(args) => args.run(&global).await,
             Verb::Doctor(args) => args.run(&global).await,
             Verb::Version(args) => args.run(&global),
         }

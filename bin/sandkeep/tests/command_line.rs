@@ -5,7 +5,7 @@ mod common;
 use common::{run, sandkeep, told};
 use std::time::{Duration, Instant};
 
-const VERBS: [&str; 28] = [
+const VERBS: [&str; 33] = [
     "serve",
     "run",
     "exec",
@@ -32,6 +32,11 @@ const VERBS: [&str; 28] = [
     "touch",
     "logs",
     "image",
+    "engines",
+    "engines install",
+    "engines ls",
+    "engines rm",
+    "engines verify",
     "doctor",
     "version",
 ];

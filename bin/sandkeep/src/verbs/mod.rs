@@ -4,6 +4,7 @@ pub mod code;
 pub mod contexts;
 pub mod cp;
 pub mod doctor;
+pub mod engines;
 pub mod env;
 pub mod exec;
 pub mod executions;

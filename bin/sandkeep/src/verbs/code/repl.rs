@@ -1,7 +1,7 @@
 //! Code typed line by line.
 
 use super::lines::{Lines, Typed};
-use super::{EngineArgs, once, save};
+use super::{EngineArgs, once, save, show};
 use crate::{fail, output};
 use client::{Client, Error, Place};
 use std::collections::BTreeMap;
@@ -66,15 +66,15 @@ pub async fn run(client: &Client, options: Options) -> anyhow::Result<u8> {
         };
         let done = match text.trim().strip_prefix(':') {
             Some("quit" | "q" | "exit") => return Ok(0),
-            Some(command) => repl.command(command).await,
-            None if text.trim().is_empty() => Ok(()),
+            Some(command) => repl.command(command).await.map(|()| None),
+            None if text.trim().is_empty() => Ok(None),
             None => repl.execute(text).await,
         };
-        if let Err(error) = done {
-            if error.is::<fail::BrokenPipe>() {
-                return Err(error);
-            }
-            fail::report(&error);
+        match done {
+            Ok(None) => {}
+            Ok(Some(code)) => return Ok(code),
+            Err(error) if error.is::<fail::BrokenPipe>() => return Err(error),
+            Err(error) => drop(fail::report(&error)),
         }
     }
 }
@@ -110,7 +110,8 @@ async fn create(client: &Client, options: &Options) -> anyhow::Result<ContextInf
 }
 
 impl Repl<'_> {
-    async fn execute(&mut self, code: String) -> anyhow::Result<()> {
+    /// Runs a piece; the exit code where it asked to exit.
+    async fn execute(&mut self, code: String) -> anyhow::Result<Option<u8>> {
         let request = CodeRequest {
             code,
             timeout_ms: self.options.timeout_ms,
@@ -129,6 +130,9 @@ impl Repl<'_> {
             }
             end = run => {
                 let end = end?;
+                if let Some(error) = end.error.as_ref().filter(|error| show::is_exit(error)) {
+                    return Ok(Some(show::exit_code(error)));
+                }
                 if end.rolled_back {
                     output::say("the variables are as they were before");
                 }
@@ -138,7 +142,7 @@ impl Repl<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     async fn command(&mut self, command: &str) -> anyhow::Result<()> {

@@ -54,7 +54,7 @@ impl<'a> Shown<'a> {
 
     /// The code's own error.
     pub fn error(&self, error: &CodeError) {
-        if error.name == EXIT && exit_status(error).is_some() {
+        if is_exit(error) && exit_status(error).is_some() {
             return;
         }
         for line in &error.traceback {
@@ -87,6 +87,11 @@ async fn write(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> anyhow::Resu
 
 /// How a wish to exit is named.
 const EXIT: &str = "SystemExit";
+
+/// Whether the code asked to exit.
+pub fn is_exit(error: &CodeError) -> bool {
+    error.name == EXIT
+}
 
 /// What a shell sees of an execution that failed.
 pub fn exit_code(error: &CodeError) -> u8 {

