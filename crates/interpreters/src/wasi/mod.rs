@@ -5,17 +5,36 @@
 //! calls answer that they are not supported, as do calls that this does not know.
 
 mod clocks;
+mod descriptors;
+mod errno;
+mod fds;
+mod files;
 mod linker;
+mod mem;
+mod names;
 mod output;
+mod paths;
+mod places;
+mod poll;
+mod process;
+mod rights;
+mod room;
+mod saved;
+mod stat;
 
 pub use clocks::{Clocks, CpuMeter};
 pub use linker::{add_to_linker, define_unknown};
 pub use output::{Output, Sink, Totals};
+pub use places::Places;
+pub use room::Room;
+pub use saved::{SavedFd, SavedFile, SavedKind};
 
 pub(crate) use clocks::epoch_ms;
 
+use fds::Fds;
+use files::Stdin;
+
 /// The system as one guest sees it.
-#[derive(Default)]
 pub struct Wasi {
     /// Its arguments, without NUL.
     pub args: Vec<Vec<u8>>,
@@ -25,4 +44,42 @@ pub struct Wasi {
     pub output: Output,
     /// Its clocks.
     pub clocks: Clocks,
+    /// What the workspace may still grow by.
+    pub room: Room,
+    fds: Fds,
+    stdin: Stdin,
+}
+
+impl Wasi {
+    /// A fresh system with these directories: no arguments, no environment, no input.
+    pub fn new(places: Places) -> Self {
+        Self::with(Fds::new(places), Clocks::resume(0, 0))
+    }
+
+    /// A system that goes on from what a snapshot kept.
+    pub fn restore(places: Places, fds: &[SavedFd], clocks: Clocks) -> Self {
+        Self::with(Fds::restore(places, fds), clocks)
+    }
+
+    fn with(fds: Fds, clocks: Clocks) -> Self {
+        Wasi {
+            args: Vec::new(),
+            env: Vec::new(),
+            output: Output::default(),
+            clocks,
+            room: Room::UNLIMITED,
+            fds,
+            stdin: Stdin::default(),
+        }
+    }
+
+    /// All descriptors that are not as they were at first.
+    pub fn save(&self) -> Vec<SavedFd> {
+        self.fds.save()
+    }
+
+    /// From here on standard input is this.
+    pub fn set_stdin(&mut self, bytes: Vec<u8>) {
+        self.stdin = Stdin { bytes, at: 0 };
+    }
 }

@@ -174,3 +174,6 @@ impl Capture {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

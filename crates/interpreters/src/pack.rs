@@ -1,0 +1,266 @@
+//! Packs: pages of a context as they lie in a file.
+//!
+//! `docs/concepts/snapshots.md` has the format. A pack is taken whole or not at all: its last 32
+//! bytes are a hash of everything before them, and nothing is looked at before they are right.
+
+use crate::pages::{Content, PAGE, PageIndex, page};
+use std::collections::HashSet;
+
+const MAGIC: &[u8; 8] = b"SANDPACK";
+const VERSION: u32 = 1;
+/// Fixed part, bytes.
+const HEADER: usize = 8 + 4 + 4 + 32 + 32 + 8 + 8 + 8;
+/// Hash at the end, bytes.
+const HASH: usize = 32;
+/// Compression level: the time of a snapshot counts more than its last kilobytes.
+const LEVEL: i32 = 1;
+/// Pages of a memory of 4 GiB; none has more.
+const PAGES_MAX: u64 = (4 << 30) / PAGE as u64;
+
+/// The build that a pack belongs to: hashes of the wasm module and of the base image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuildId {
+    /// SHA-256 of the module as its package holds it.
+    pub wasm: [u8; 32],
+    /// BLAKE3 of the base image.
+    pub base: [u8; 32],
+}
+
+/// Why a pack is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PackError {
+    /// It is not a pack, or one that was cut.
+    #[error("the pack is cut short: it has {0} bytes")]
+    Short(usize),
+    /// Its bytes are not those that were written.
+    #[error("the pack is damaged: its bytes do not have the hash that was recorded")]
+    Damaged,
+    /// It is of another version of the format.
+    #[error("the pack has version {0} of the format; this program reads version {VERSION}")]
+    Version(u32),
+    /// It belongs to another interpreter.
+    #[error("the pack belongs to another build of the interpreter")]
+    OtherBuild,
+    /// It is whole, but says what cannot be.
+    #[error("the pack contradicts itself: {0}")]
+    Invalid(&'static str),
+}
+
+/// What a pack says of one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Its bytes follow.
+    Data,
+    /// It is all zeros.
+    Zero,
+    /// It is as in the base again, whatever older packs say.
+    Base,
+}
+
+impl Change {
+    fn code(self) -> u32 {
+        match self {
+            Change::Data => 0,
+            Change::Zero => 1,
+            Change::Base => 2,
+        }
+    }
+
+    fn of(content: Option<Content>) -> Self {
+        match content {
+            Some(Content::Data(_)) => Change::Data,
+            Some(Content::Zero) => Change::Zero,
+            None => Change::Base,
+        }
+    }
+}
+
+/// A pack that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The file's bytes.
+    pub bytes: Vec<u8>,
+    /// BLAKE3 of all but the last 32 of them, which are this.
+    pub hash: [u8; HASH],
+}
+
+/// Writes a pack of these pages of `memory`; `None` means that a page is as in the base again.
+///
+/// # Errors
+/// Where the compressor fails.
+pub fn write(
+    build: &BuildId,
+    seq: u64,
+    memory: &[u8],
+    pages: &[(PageIndex, Option<Content>)],
+) -> std::io::Result<Written> {
+    let data = || pages.iter().filter(|(_, content)| matches!(content, Some(Content::Data(_))));
+    let raw_len = data().count() * PAGE;
+    let mut frame = Vec::with_capacity(raw_len / 3 + 1024);
+    let mut encoder = zstd::Encoder::new(&mut frame, LEVEL)?;
+    encoder.set_pledged_src_size(Some(raw_len as u64))?;
+    for (index, _) in data() {
+        std::io::Write::write_all(&mut encoder, page(memory, *index))?;
+    }
+    encoder.finish()?;
+
+    let mut bytes = Vec::with_capacity(HEADER + pages.len() * 4 + frame.len() + HASH);
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&(pages.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&build.wasm);
+    bytes.extend_from_slice(&build.base);
+    bytes.extend_from_slice(&seq.to_le_bytes());
+    bytes.extend_from_slice(&(memory.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(&(frame.len() as u64).to_le_bytes());
+    for (index, content) in pages {
+        bytes.extend_from_slice(&(index << 2 | Change::of(*content).code()).to_le_bytes());
+    }
+    bytes.extend_from_slice(&frame);
+    let hash = *blake3::hash(&bytes).as_bytes();
+    bytes.extend_from_slice(&hash);
+    Ok(Written { bytes, hash })
+}
+
+/// A pack that was read and is right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pack {
+    /// The snapshot that it was written for.
+    pub seq: u64,
+    /// Size of the memory then, bytes.
+    pub memory_bytes: u64,
+    /// Its pages, in order.
+    pub pages: Vec<(PageIndex, Change)>,
+    /// Bytes of the pages that have some, one after the other.
+    data: Vec<u8>,
+}
+
+/// Fields of a pack, taken one after the other; all lengths were checked before.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], PackError> {
+        let (head, rest) = self.0.split_at_checked(len).ok_or(PackError::Invalid("its length"))?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn u32(&mut self) -> Result<u32, PackError> {
+        let bytes = self.take(4)?;
+        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    fn u64(&mut self) -> Result<u64, PackError> {
+        Ok(u64::from(self.u32()?) | u64::from(self.u32()?) << 32)
+    }
+}
+
+/// Checks the bytes of a pack against the hash that was recorded when it was written.
+///
+/// # Errors
+/// [`PackError::Short`] and [`PackError::Damaged`].
+pub fn verify(bytes: &[u8], hash: &[u8; HASH]) -> Result<(), PackError> {
+    let Some(body) = bytes.len().checked_sub(HASH).filter(|body| *body >= HEADER) else {
+        return Err(PackError::Short(bytes.len()));
+    };
+    let (body, end) = bytes.split_at(body);
+    if end != hash || blake3::hash(body).as_bytes() != hash {
+        return Err(PackError::Damaged);
+    }
+    Ok(())
+}
+
+impl Pack {
+    /// Reads a pack that was written for this build and has this hash.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it: nothing of it is used.
+    pub fn read(bytes: &[u8], hash: &[u8; HASH], build: &BuildId) -> Result<Self, PackError> {
+        verify(bytes, hash)?;
+        let mut fields = Fields(&bytes[..bytes.len() - HASH]);
+        if fields.take(MAGIC.len())? != MAGIC {
+            return Err(PackError::Invalid("it does not begin as a pack"));
+        }
+        match fields.u32()? {
+            VERSION => {}
+            other => return Err(PackError::Version(other)),
+        }
+        let count = fields.u32()?;
+        if fields.take(32)? != build.wasm || fields.take(32)? != build.base {
+            return Err(PackError::OtherBuild);
+        }
+        let (seq, memory_bytes, frame_len) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        if u64::from(count) > PAGES_MAX || memory_bytes > PAGES_MAX * PAGE as u64 {
+            return Err(PackError::Invalid("it has more pages than a memory can have"));
+        }
+        let pages = page_list(fields.take(count as usize * 4)?, memory_bytes)?;
+        if fields.0.len() as u64 != frame_len {
+            return Err(PackError::Invalid("its length"));
+        }
+        let raw_len = pages.iter().filter(|(_, change)| *change == Change::Data).count() * PAGE;
+        let data = zstd::bulk::decompress(fields.0, raw_len)
+            .map_err(|_| PackError::Invalid("its pages cannot be decompressed"))?;
+        if data.len() != raw_len {
+            return Err(PackError::Invalid("it has fewer bytes than pages"));
+        }
+        Ok(Pack { seq, memory_bytes, pages, data })
+    }
+}
+
+fn page_list(list: &[u8], memory_bytes: u64) -> Result<Vec<(PageIndex, Change)>, PackError> {
+    let mut pages = Vec::with_capacity(list.len() / 4);
+    let mut least = 0;
+    for word in list.chunks_exact(4) {
+        let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        let index = word >> 2;
+        let change = match word & 3 {
+            0 => Change::Data,
+            1 => Change::Zero,
+            2 => Change::Base,
+            _ => return Err(PackError::Invalid("a page of an unknown kind")),
+        };
+        if index < least || (u64::from(index) + 1) * PAGE as u64 > memory_bytes {
+            return Err(PackError::Invalid("its pages are not in order, or beyond the memory"));
+        }
+        least = index + 1;
+        pages.push((index, change));
+    }
+    Ok(pages)
+}
+
+/// Puts the pages of packs, oldest first, into a memory that holds nothing but the base. Gives
+/// all pages that differ from it then, in order.
+///
+/// # Errors
+/// [`PackError::Invalid`] where a page lies beyond the memory.
+pub fn apply(packs: &[Pack], memory: &mut [u8]) -> Result<Vec<(PageIndex, Content)>, PackError> {
+    let mut done = HashSet::new();
+    let mut differ = Vec::new();
+    // The newest word on a page counts.
+    for pack in packs.iter().rev() {
+        let mut data = pack.data.chunks_exact(PAGE);
+        for (index, change) in &pack.pages {
+            let bytes = match change {
+                Change::Data => data.next(),
+                Change::Zero | Change::Base => None,
+            };
+            if !done.insert(*index) || *change == Change::Base {
+                continue;
+            }
+            let start = *index as usize * PAGE;
+            let to = memory
+                .get_mut(start..start + PAGE)
+                .ok_or(PackError::Invalid("a page lies beyond the memory"))?;
+            match bytes {
+                Some(bytes) => to.copy_from_slice(bytes),
+                None => to.fill(0),
+            }
+            differ.push((*index, Content::of(to)));
+        }
+    }
+    differ.sort_unstable_by_key(|(index, _)| *index);
+    Ok(differ)
+}
+
+#[cfg(test)]
+mod tests;

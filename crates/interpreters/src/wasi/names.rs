@@ -1,0 +1,226 @@
+//! Making, moving and removing names.
+
+use super::Wasi;
+use super::errno::Errno;
+use super::fds::{Location, Start};
+use super::mem::Mem;
+use super::paths::FOLLOW;
+use super::places::{Last, WORKSPACE, last};
+use super::stat::{FileKind, kind_of};
+use rustix::fs::{AtFlags, Mode};
+use std::os::fd::BorrowedFd;
+
+/// Longest target of a symbolic link, bytes.
+const TARGET_MAX: u32 = 4095;
+
+impl<'a> Start<'a> {
+    /// The directory, where a guest may change what lies in it.
+    pub(crate) fn writable(self) -> Result<(BorrowedFd<'a>, Location), Errno> {
+        match self {
+            Start::Host { dir, at, writable: true } => Ok((dir, at)),
+            _ => Err(Errno::ROFS),
+        }
+    }
+}
+
+/// What goes when a name goes: its entry, and its bytes if it is the file's only name.
+fn weight(last: &Last<'_>) -> Option<u64> {
+    let stat = rustix::fs::statat(&last.parent, last.name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let only = kind_of(stat.st_mode) == FileKind::Regular && stat.st_nlink == 1;
+    Some(if only { u64::try_from(stat.st_size).unwrap_or(0) } else { 0 })
+}
+
+impl Wasi {
+    fn gone(&mut self, place: usize, bytes: Option<u64>) {
+        if let (WORKSPACE, Some(bytes)) = (place, bytes) {
+            self.room.give_entry();
+            self.room.bytes = self.room.bytes.saturating_add(bytes);
+        }
+    }
+
+    /// Makes something that takes an entry of the workspace.
+    fn make<'a>(
+        &'a mut self,
+        dirfd: u32,
+        path: &'a [u8],
+        make: impl FnOnce(&Last<'a>) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let (dir, at) = self.fds.start(dirfd)?.writable()?;
+        let last = last(dir, path)?;
+        if at.place != WORKSPACE {
+            return make(&last);
+        }
+        self.room.take_entry()?;
+        make(&last).inspect_err(|_| self.room.give_entry())
+    }
+
+    pub(crate) fn path_create_directory(
+        &mut self,
+        mem: &mut Mem<'_>,
+        dirfd: u32,
+        path: u32,
+        path_len: u32,
+    ) -> Result<(), Errno> {
+        let path = mem.get(path, path_len)?;
+        if let Start::Virtual { place, .. } = self.fds.start(dirfd)? {
+            let clean = Location { place, path: Vec::new() }.join(path).path;
+            return Err(if clean.is_empty() { Errno::EXIST } else { Errno::ROFS });
+        }
+        self.make(dirfd, path, |last| {
+            Ok(rustix::fs::mkdirat(&last.parent, last.name, Mode::from(0o755))?)
+        })
+        // `.` and `..` are there.
+        .map_err(|e| if e == Errno::INVAL { Errno::EXIST } else { e })
+    }
+
+    pub(crate) fn path_symlink(
+        &mut self,
+        mem: &mut Mem<'_>,
+        target: u32,
+        target_len: u32,
+        dirfd: u32,
+        path: u32,
+        path_len: u32,
+    ) -> Result<(), Errno> {
+        if target_len > TARGET_MAX {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let (target, path) = (mem.get(target, target_len)?, mem.get(path, path_len)?);
+        self.make(dirfd, path, |last| match last.slash {
+            true => Err(Errno::NOENT),
+            // Where it points does not matter: nobody follows it out of the workspace.
+            false => Ok(rustix::fs::symlinkat(target, &last.parent, last.name)?),
+        })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn path_link(
+        &mut self,
+        mem: &mut Mem<'_>,
+        old_fd: u32,
+        lookup: u32,
+        old: u32,
+        old_len: u32,
+        new_fd: u32,
+        new: u32,
+        new_len: u32,
+    ) -> Result<(), Errno> {
+        let (old, new) = (mem.get(old, old_len)?, mem.get(new, new_len)?);
+        let (from, from_at) = self.fds.start(old_fd)?.writable()?;
+        let from = last(from, old)?;
+        let (to, to_at) = self.fds.start(new_fd)?.writable()?;
+        let to = last(to, new)?;
+        if from.slash || to.slash {
+            return Err(Errno::NOTDIR);
+        }
+        if from_at.place != to_at.place {
+            return Err(Errno::XDEV);
+        }
+        let stat = rustix::fs::statat(&from.parent, from.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match kind_of(stat.st_mode) {
+            FileKind::Regular => {}
+            FileKind::Link if lookup & FOLLOW == 0 => {}
+            FileKind::Link => return Err(Errno::LOOP),
+            _ => return Err(Errno::PERM),
+        }
+        let quota = to_at.place == WORKSPACE;
+        if quota {
+            self.room.take_entry()?;
+        }
+        let flags = AtFlags::empty();
+        let made = rustix::fs::linkat(&from.parent, from.name, &to.parent, to.name, flags);
+        if made.is_err() && quota {
+            self.room.give_entry();
+        }
+        Ok(made?)
+    }
+
+    pub(crate) fn path_readlink(
+        &mut self,
+        mem: &mut Mem<'_>,
+        dirfd: u32,
+        path: u32,
+        path_len: u32,
+        buf: u32,
+        buf_len: u32,
+        used: u32,
+    ) -> Result<(), Errno> {
+        let path = mem.get(path, path_len)?;
+        let target = match self.fds.start(dirfd)? {
+            Start::Virtual { .. } => return Err(Errno::INVAL),
+            Start::Host { dir, .. } => {
+                let last = last(dir, path)?;
+                rustix::fs::readlinkat(&last.parent, last.name, Vec::new())?.into_bytes()
+            }
+        };
+        let len = target.len().min(buf_len as usize);
+        mem.put(buf, &target[..len])?;
+        mem.put_u32(used, len as u32)
+    }
+
+    pub(crate) fn path_remove_directory(
+        &mut self,
+        mem: &mut Mem<'_>,
+        dirfd: u32,
+        path: u32,
+        path_len: u32,
+    ) -> Result<(), Errno> {
+        let path = mem.get(path, path_len)?;
+        let (dir, at) = self.fds.start(dirfd)?.writable()?;
+        let last = last(dir, path)?;
+        rustix::fs::unlinkat(&last.parent, last.name, AtFlags::REMOVEDIR)?;
+        self.gone(at.place, Some(0));
+        Ok(())
+    }
+
+    pub(crate) fn path_unlink_file(
+        &mut self,
+        mem: &mut Mem<'_>,
+        dirfd: u32,
+        path: u32,
+        path_len: u32,
+    ) -> Result<(), Errno> {
+        let path = mem.get(path, path_len)?;
+        let (dir, at) = self.fds.start(dirfd)?.writable()?;
+        let last = last(dir, path)?;
+        if last.slash {
+            return Err(Errno::NOTDIR);
+        }
+        let weight = weight(&last);
+        rustix::fs::unlinkat(&last.parent, last.name, AtFlags::empty())?;
+        self.gone(at.place, weight);
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn path_rename(
+        &mut self,
+        mem: &mut Mem<'_>,
+        old_fd: u32,
+        old: u32,
+        old_len: u32,
+        new_fd: u32,
+        new: u32,
+        new_len: u32,
+    ) -> Result<(), Errno> {
+        let (old, new) = (mem.get(old, old_len)?, mem.get(new, new_len)?);
+        let (from, from_at) = self.fds.start(old_fd)?.writable()?;
+        let from = last(from, old)?;
+        let (to, to_at) = self.fds.start(new_fd)?.writable()?;
+        let to = last(to, new)?;
+        if from.slash || to.slash {
+            let stat = rustix::fs::statat(&from.parent, from.name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if kind_of(stat.st_mode) != FileKind::Directory {
+                return Err(Errno::NOTDIR);
+            }
+        }
+        let replaced = weight(&to);
+        let same = from_at.join(old) == to_at.join(new);
+        rustix::fs::renameat(&from.parent, from.name, &to.parent, to.name)?;
+        if !same {
+            self.fds.moved(&from_at.join(old), &to_at.join(new));
+            self.gone(to_at.place, replaced);
+        }
+        Ok(())
+    }
+}
