@@ -13,8 +13,10 @@
 pub mod typescript;
 
 mod javascript;
+mod ruby;
 
 pub use javascript::JavaScript;
+pub use ruby::Ruby;
 
 use crate::{Guest, Live, Stop};
 use serde_json::Value;
@@ -25,6 +27,7 @@ use wasmtime::Linker;
 pub fn find(engine: &str) -> Option<&'static dyn Driver> {
     match engine {
         "javascript" => Some(&JavaScript),
+        "ruby" => Some(&Ruby),
         _ => None,
     }
 }

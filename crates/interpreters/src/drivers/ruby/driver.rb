@@ -1,0 +1,315 @@
+# Runs once, when the base image is made. Its value is the driver, an object that no constant and
+# no variable of the guest names. The host calls `run` on it. What code of the guest may redefine
+# (inspect, message, to_s, respond_to? ...) is called through method objects taken here, or with a
+# rescue around it.
+
+require "js"
+%w[json set time date securerandom stringio strscan digest pp forwardable delegate singleton erb
+   tempfile tmpdir fileutils pathname shellwords optparse timeout yaml uri zlib].each do |name|
+  require name
+end
+
+$stdout.sync = true
+$stderr.sync = true
+$0 = "ruby"
+
+# The build knows no locale, and takes values of the environment beyond ASCII for bytes.
+ENV.singleton_class.prepend(Module.new do
+  read = lambda do |value|
+    case value
+    when String
+      value.encoding == Encoding::BINARY ? value.dup.force_encoding("UTF-8").freeze : value
+    when Array then value.map(&read)
+    when Hash then value.to_h { |name, text| [read.(name), read.(text)] }
+    else value
+    end
+  end
+  %i[[] assoc delete delete_if each each_key each_pair each_value except fetch filter find_all
+     invert key keys map rassoc reject select shift slice to_a to_h to_hash values values_at].each do |name|
+    define_method(name) do |*arguments, &block|
+      block &&= block.then { |user| proc { |*items| user.call(*read.(items)) } }
+      read.(super(*arguments, &block))
+    end
+  end
+  define_method(:inspect) { to_h.inspect }
+end)
+
+Object.new.tap do |driver|
+  class << driver
+    LIMIT = 1 << 20
+    DEPTH = 64
+    FRAMES = 20
+    TOP = ::TOPLEVEL_BINDING
+    INT = 2**53 - 1
+    ESCAPES = { '"' => '\\"', "\\" => "\\\\", "\n" => '\\n', "\r" => '\\r', "\t" => '\\t' }
+    32.times { |n| ESCAPES[n.chr] ||= format('\\u%04x', n) }
+    ESCAPES.freeze
+    WIRE = /["\\\x00-\x1f]/
+    FORMS = [[:to_html, "text/html"], [:to_svg, "image/svg+xml"], [:to_png, "image/png"]].freeze
+    ARRAY = ::Array
+    BYTES = ::Encoding::BINARY
+    DIR = ::Dir
+    ENVIRONMENT = ::ENV
+    EXCEPTION = ::Exception
+    FALSE = false
+    FLOAT = ::Float
+    HASH = ::Hash
+    INTEGER = ::Integer
+    KERNEL = ::Kernel
+    OBJECT = ::Object
+    STANDARD_IO = ::IO
+    STRING = ::String
+    SYNTAX = ::SyntaxError
+    UTF8 = ::Encoding::UTF_8
+    DOOR = ::JS.method(:eval)
+    LACKS = Class.new(StandardError)
+
+    CLASS = ::Kernel.instance_method(:class)
+    INSTANCE = ::Kernel.instance_method(:instance_of?)
+    KIND = ::Kernel.instance_method(:kind_of?)
+    NAME = ::Module.instance_method(:name)
+    PLAIN = ::Kernel.instance_method(:to_s)
+    RESPOND = ::Kernel.instance_method(:respond_to?)
+    MODULE_TEXT = ::Module.instance_method(:to_s)
+    TRACE = ::Exception.instance_method(:backtrace)
+    GSUB = ::String.instance_method(:gsub)
+    DIGITS = ::Integer.instance_method(:to_s)
+    DECIMAL = ::Float.instance_method(:to_s)
+    CAUSE = ::Exception.instance_method(:cause)
+    EVAL = ::Binding.instance_method(:eval)
+
+    # A request: code, environment as pairs, working directory, seed or nil, name of the code.
+    def run(request)
+      code, env, cwd, seed, line = request
+      KERNEL.srand(seed) if seed
+      enter(cwd)
+      environment(env)
+      standard_input
+      value = error = nil
+      left = true
+      begin
+        value = EVAL.bind_call(TOP, code, line, 1)
+        value = nil.equal?(value) ? nil : result(value)
+        left = false
+      rescue EXCEPTION => e
+        value = nil
+        error = failure(e, line)
+        left = false
+      ensure
+        # A `return` outside of methods unwinds to here, and no further.
+        return answer(nil, RETURNED) if left
+      end
+      answer(value, error)
+    end
+
+    RETURNED = '{"name":"LocalJumpError","message":"unexpected return",' \
+               '"traceback":["unexpected return (LocalJumpError)"]}'
+
+    def answer(value, error)
+      flush
+      '{"cwd":' + quote(here) + ',"result":' + (value || "null") + ',"error":' +
+        (error || "null") + "}"
+    end
+
+    # A result as JSON: text, json where nothing is lost, further forms.
+    def result(value)
+      text = utf8(shown(value))
+      parts = ['"text":' + quote(shorten(text))]
+      json = lossless(value)
+      parts << '"json":' + json if json
+      FORMS.each do |name, type|
+        next unless RESPOND.bind_call(value, name)
+        form = value.__send__(name)
+        next unless KIND.bind_call(form, STRING)
+        form = type == "image/png" ? [form].pack("m0") : utf8(form)
+        parts << quote(type) + ":" + quote(form)
+      rescue EXCEPTION
+        nil
+      end
+      "{" + parts.join(",") + "}"
+    end
+
+    def display(value)
+      json = result(value)
+      DOOR.call(json)
+      nil
+    end
+
+    def display_as(forms)
+      text = nil
+      parts = forms.map do |type, data|
+        type = utf8(STRING.new(type))
+        data = type.match?(/\A(text\/|image\/svg|application\/(json|javascript))/) ? utf8(data) : [data].pack("m0")
+        text = data if type == "text/plain"
+        quote(type) + ":" + quote(data)
+      end
+      parts.unshift('"text":' + quote(text || "")) 
+      DOOR.call("{" + parts.join(",") + "}")
+      nil
+    end
+
+    def shown(value)
+      text = value.inspect
+      KIND.bind_call(text, STRING) ? text : PLAIN.bind_call(value)
+    rescue EXCEPTION
+      PLAIN.bind_call(value)
+    end
+
+    def shorten(text)
+      return text if text.bytesize <= LIMIT
+      text.byteslice(0, LIMIT).scrub("") + "... (#{text.bytesize} bytes)"
+    end
+
+    # JSON that every reader takes for the same value, or nil.
+    def lossless(value)
+      out = STRING.new(encoding: UTF8)
+      encode(value, out, 0)
+      out
+    rescue EXCEPTION
+      nil
+    end
+
+    def encode(value, out, depth)
+      raise LACKS if depth > DEPTH || out.bytesize > LIMIT
+      case
+      when nil.equal?(value) then out << "null"
+      when true.equal?(value) then out << "true"
+      when false.equal?(value) then out << "false"
+      when INSTANCE.bind_call(value, INTEGER)
+        raise LACKS unless value.between?(-INT, INT)
+        out << DIGITS.bind_call(value)
+      when INSTANCE.bind_call(value, FLOAT)
+        raise LACKS unless value.finite?
+        out << DECIMAL.bind_call(value)
+      when INSTANCE.bind_call(value, STRING)
+        text = value.encoding == UTF8 || value.ascii_only? ? value : value.encode(UTF8)
+        raise LACKS if !text.valid_encoding? || value.encoding == BYTES || text.bytesize > LIMIT
+        out << quote(text)
+      when INSTANCE.bind_call(value, ARRAY)
+        out << "["
+        value.each_with_index do |item, at|
+          out << "," if at > 0
+          encode(item, out, depth + 1)
+        end
+        out << "]"
+      when INSTANCE.bind_call(value, HASH)
+        out << "{"
+        value.each_with_index do |(key, item), at|
+          raise LACKS unless INSTANCE.bind_call(key, STRING)
+          out << "," if at > 0
+          encode(key, out, depth + 1)
+          out << ":"
+          encode(item, out, depth + 1)
+        end
+        out << "}"
+      else
+        raise LACKS
+      end
+    end
+
+    def failure(error, line)
+      name = class_name(error)
+      message = utf8(attempt { error.message } || "")
+      frames = frames(error)
+      number = line_of(error, message, frames, line)
+      '{"name":' + quote(name) + ',"message":' + quote(shorten(message)) +
+        ',"traceback":[' + trace(error, name, message, frames).map { |l| quote(l) }.join(",") +
+        ']' + (number ? ',"lineNumber":' + number.to_s : "") + "}"
+    end
+
+    def trace(error, name, message, frames, depth = 0)
+      head = frames.first ? "#{frames.first}: " : ""
+      lines = shorten(message).lines(chomp: true)
+      lines[0] = "#{lines[0]} (#{name})".strip
+      out = [head + lines[0], *lines.drop(1)]
+      rest = frames.drop(1)
+      if rest.size > 2 * FRAMES
+        left = rest.size - 2 * FRAMES
+        rest = rest.first(FRAMES) + ["... #{left} levels ..."] + rest.last(FRAMES)
+      end
+      rest.each { |frame| out << "\tfrom #{frame}" }
+      cause = attempt { CAUSE.bind_call(error) }
+      if cause && depth < 8
+        out.concat(trace(cause, class_name(cause), utf8(attempt { cause.message } || ""), frames(cause), depth + 1))
+      end
+      out
+    end
+
+    # Frames of the guest's code: none of the driver's, and nothing below it.
+    def frames(error)
+      found = attempt { TRACE.bind_call(error) }
+      return [] unless KIND.bind_call(found, ARRAY)
+      found.filter_map do |frame|
+        frame = utf8(frame)
+        frame unless frame.start_with?("<driver>:", "eval:", "(eval at <driver>")
+      end
+    end
+
+    def line_of(error, message, frames, line)
+      start = line + ":"
+      places = KIND.bind_call(error, SYNTAX) ? [message, *frames] : frames
+      at = places.find { |place| place.start_with?(start) }
+      number = at && at.byteslice(start.bytesize, 12).to_i
+      number if number && number > 0
+    end
+
+    def class_name(error)
+      type = CLASS.bind_call(error)
+      utf8(attempt { NAME.bind_call(type) } || MODULE_TEXT.bind_call(type))
+    end
+
+    def attempt
+      yield
+    rescue EXCEPTION
+      nil
+    end
+
+    # Text as valid UTF-8; bytes that are none become replacement characters.
+    def utf8(text)
+      text = STRING.new(text.to_s)
+      text.force_encoding(UTF8) if text.encoding == BYTES
+      text.encode(UTF8, invalid: :replace, undef: :replace).scrub
+    rescue EXCEPTION
+      text.dup.force_encoding(UTF8).scrub
+    end
+
+    def quote(text)
+      '"' + GSUB.bind_call(text, WIRE, ESCAPES) + '"'
+    end
+
+    def enter(cwd)
+      DIR.chdir(cwd) unless here == cwd
+    rescue EXCEPTION
+      attempt { DIR.chdir("/workspace") } || attempt { DIR.chdir("/") }
+    end
+
+    def here
+      utf8(DIR.pwd)
+    rescue EXCEPTION
+      "/workspace"
+    end
+
+    def environment(pairs)
+      wanted = pairs.to_h
+      ENVIRONMENT.replace(wanted) unless ENVIRONMENT.to_h == wanted
+    end
+
+    # What was read ahead of an earlier input is not of this one.
+    def standard_input
+      input = STANDARD_IO.for_fd(0, "r:UTF-8", autoclose: false)
+      $stdin = input
+    end
+
+    def flush
+      attempt { $stdout.flush }
+      attempt { STDOUT.flush }
+      attempt { $stderr.flush }
+    end
+  end
+
+  TOPLEVEL_BINDING.receiver.define_singleton_method(:display) do |*values, **forms|
+    forms.empty? ? values.each { |value| driver.display(value) } : driver.display_as(forms)
+    nil
+  end
+  Object.__send__(:remove_const, :JS)
+end
