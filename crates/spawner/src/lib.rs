@@ -14,6 +14,7 @@ mod ident;
 pub mod jail;
 mod probe;
 pub mod protocol;
+mod reexecuted;
 mod remains;
 pub mod seccomp;
 mod supervisor;
@@ -26,5 +27,6 @@ pub use ident::{
     alive, boot_id, connect, find, find_supervisor, pidfd_inode, pidfd_open, signal, start_time,
 };
 pub use probe::{Probe, probe};
+pub use reexecuted::{Reexecuted, asked, connection};
 pub use remains::{kill_cgroups, kill_remains};
 pub use supervisor::read_status;

@@ -6,22 +6,18 @@ mod process;
 use crate::channel;
 use crate::ident;
 use crate::protocol::CreateRequest;
-use std::ffi::OsStr;
+use crate::reexecuted::{self, CONNECTION, Reexecuted};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// What a helper's `argv[0]` is.
 const NAME: &str = "sandkeep-helper";
-/// The daemon's connection in the helper.
-const CONNECTION: i32 = 3;
 
 /// The first line of `main`: turns the process into a helper where it was started as one, and
 /// then never returns. Nothing may be allocated before, as a large helper forks slowly.
 pub fn run_if_asked() {
-    if std::env::args_os().next().as_deref() == Some(OsStr::new(NAME)) {
+    if reexecuted::asked(NAME) {
         process::run();
     }
 }
@@ -43,11 +39,7 @@ pub struct CreateFds<'a> {
 
 /// The daemon's side of a helper. Dropping it ends the helper; supervisors live on.
 #[derive(Debug)]
-pub struct Helper {
-    connection: OwnedFd,
-    pidfd: OwnedFd,
-    child: std::process::Child,
-}
+pub struct Helper(Reexecuted);
 
 impl Helper {
     /// Starts this very program as a helper.
@@ -76,23 +68,7 @@ impl Helper {
     /// # Errors
     /// Where no process can be started.
     pub fn spawn_with(exe: &Path) -> io::Result<Self> {
-        let (ours, theirs) = channel::pair()?;
-        let theirs_raw = theirs.as_raw_fd();
-        let mut command = Command::new(exe);
-        command.arg0(NAME).env_clear().current_dir("/");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // JUSTIFICATION: there is no safe way to hand one descriptor to a child.
-        // SAFETY: between fork and exec only system calls are made; nothing is allocated.
-        unsafe {
-            command.pre_exec(move || {
-                let theirs = BorrowedFd::borrow_raw(theirs_raw);
-                crate::sys::dup_onto(theirs, CONNECTION, false)?;
-                crate::sys::close_from(CONNECTION + 1, true)
-            });
-        }
-        let child = command.spawn()?;
-        let pidfd = ident::pidfd_open(child.id().cast_signed())?;
-        Ok(Self { connection: ours, pidfd, child })
+        Ok(Self(Reexecuted::start(exe, NAME)?))
     }
 
     /// Has a supervisor forked that creates an instance; answers the daemon's connection to
@@ -105,30 +81,22 @@ impl Helper {
         let (ours, theirs) = channel::pair()?;
         let mut all = vec![theirs.as_fd(), fds.run, fds.log, fds.workspace, fds.image];
         all.extend(fds.usr);
-        channel::send(self.connection.as_fd(), request, &all)?;
+        channel::send(self.0.connection(), request, &all)?;
         Ok(ours)
     }
 
     /// Its process id.
     pub fn pid(&self) -> i32 {
-        self.child.id().cast_signed()
+        self.0.pid()
     }
 
     /// Becomes readable when it dies.
     pub fn pidfd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+        self.0.pidfd()
     }
 
     /// Whether it lives, asked of the kernel now.
     pub fn alive(&self) -> bool {
         ident::alive(self.pidfd())
-    }
-}
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        // It ends at the end of its connection; killing it spares the wait for that.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
