@@ -8,6 +8,7 @@ mod limits;
 mod memory;
 pub mod pack;
 pub mod pages;
+mod snapshot;
 mod stop;
 pub mod wasi;
 
@@ -15,4 +16,5 @@ pub use config::{FIBER_STACK, GUEST_STACK, MEMORY_GUARD, MEMORY_RESERVATION, eng
 pub use guest::{Guest, Live};
 pub use limits::Limits;
 pub use memory::Image;
+pub use snapshot::{PackRef, Snapshot};
 pub use stop::Stop;
