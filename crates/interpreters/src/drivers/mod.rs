@@ -13,9 +13,11 @@
 pub mod typescript;
 
 mod javascript;
+mod perl;
 mod ruby;
 
 pub use javascript::JavaScript;
+pub use perl::Perl;
 pub use ruby::Ruby;
 
 use crate::{Guest, Live, Stop};
@@ -27,6 +29,7 @@ use wasmtime::Linker;
 pub fn find(engine: &str) -> Option<&'static dyn Driver> {
     match engine {
         "javascript" => Some(&JavaScript),
+        "perl" => Some(&Perl),
         "ruby" => Some(&Ruby),
         _ => None,
     }

@@ -1,0 +1,334 @@
+# Runs once, when the base image is made. The host calls the sub that is named in the last lines;
+# it puts itself back after every run, so that no code can break it for the next. Nothing else here
+# has a name that code of the guest could change.
+
+# The guest's code is compiled here, where no variable of the driver is in sight. The first
+# argument is code of ours, which takes the guest's variables and its code from the others.
+package main;
+
+sub Sandkeep::enter {
+    use utf8;
+    use feature qw(say state);
+    eval shift;
+}
+
+package Sandkeep;
+use strict;
+use warnings;
+use utf8;
+no warnings qw(experimental::builtin exiting utf8);
+
+use Carp ();
+use Cwd ();
+use Data::Dumper ();
+use JSON::PP ();
+use IO::Handle ();
+use List::Util ();
+use MIME::Base64 ();
+use Scalar::Util ();
+use Time::HiRes ();
+use Time::Local ();
+use File::Spec ();
+use File::Path ();
+use File::Temp ();
+
+my $LIMIT = 1 << 20;
+my $DEPTH = 64;
+my $FRAMES = 40;
+my $INT = 2**53 - 1;
+my %ESCAPES = ('"' => '\\"', '\\' => '\\\\', "\n" => '\\n', "\r" => '\\r', "\t" => '\\t');
+$ESCAPES{ chr $_ } //= sprintf '\\u%04x', $_ for 0 .. 31;
+my @FORMS = (['to_html', 'text/html'], ['to_svg', 'image/svg+xml'], ['to_png', 'image/png']);
+
+my ($emit, $enter) = (\&Sandkeep::emit, \&Sandkeep::enter);
+delete @Sandkeep::{qw(emit enter)};
+my $blessed = \&Scalar::Util::blessed;
+my $reftype = \&Scalar::Util::reftype;
+my $base64 = \&MIME::Base64::encode_base64;
+my $getcwd = \&Cwd::getcwd;
+
+# The guest's variables that were declared outside of blocks: name with sigil => reference.
+my %lexicals;
+# Names with sigil that `our` declared there.
+my %globals;
+# The guest's handler of errors, the error seen last and where it was raised.
+my ($handler, $raised, $place, @frames);
+# The status that the guest wants to exit with.
+my $status;
+
+my ($quote, $lossless, $notation, $shown, $result, $failure, $locals, $hook, $run);
+
+# Whether a text holds what no reader takes: lone surrogates, or what is beyond Unicode.
+my $unfit = sub {
+    return utf8::is_utf8($_[0]) && $_[0] =~ tr/\x{d800}-\x{dfff}\x{110000}-\x{7fffffff}//;
+};
+
+$quote = sub {
+    my $text = shift;
+    $text =~ s/(["\\\x00-\x1f])/$ESCAPES{$1}/g;
+    $text =~ tr/\x{d800}-\x{dfff}\x{110000}-\x{7fffffff}/\x{fffd}/ if $unfit->($text);
+    return qq("$text");
+};
+
+# JSON that every reader takes for the same value; dies where there is none.
+$lossless = sub {
+    my ($value, $depth, $size) = @_;
+    die 'deep' if $depth > $DEPTH;
+    die 'long' if ($$size += 8) > $LIMIT;
+    return 'null' unless defined $value;
+    if (ref $value) {
+        if (defined $blessed->($value)) {
+            die 'object' unless ref $value eq 'JSON::PP::Boolean';
+            return $$value ? 'true' : 'false';
+        }
+        if (ref $value eq 'ARRAY') {
+            return '[' . join(',', map { $lossless->($_, $depth + 1, $size) } @$value) . ']';
+        }
+        if (ref $value eq 'HASH') {
+            return '{' . join(',', map {
+                $lossless->("$_", $depth + 1, $size) . ':' . $lossless->($value->{$_}, $depth + 1, $size)
+            } sort keys %$value) . '}';
+        }
+        die 'reference';
+    }
+    die 'glob' if ref \$value eq 'GLOB';
+    return $value ? 'true' : 'false' if builtin::is_bool($value);
+    if (builtin::created_as_number($value)) {
+        die 'number' if $value != $value || $value - $value != 0;
+        if ($value == int $value && abs $value < 1e15) {
+            return sprintf '%.0f', $value;
+        }
+        if ($value == int $value && abs $value < 1e19) {
+            die 'number' if abs $value > $INT;
+            return sprintf '%.0f', $value;
+        }
+        for my $digits (15 .. 17) {
+            my $text = sprintf "%.${digits}g", $value;
+            return $text if $text == $value;
+        }
+    }
+    die 'text' if $unfit->($value);
+    die 'long' if ($$size += length $value) > $LIMIT;
+    return $quote->($value);
+};
+
+# Data in Perl's own notation, on one line.
+$notation = sub {
+    my ($value, $depth, $size) = @_;
+    die 'long' if ($$size += 8) > $LIMIT;
+    return 'undef' unless defined $value;
+    if (!defined $blessed->($value)) {
+        return '...' if ref $value && $depth > $DEPTH;
+        if (ref $value eq 'ARRAY') {
+            return '[' . join(', ', map { $notation->($_, $depth + 1, $size) } @$value) . ']';
+        }
+        if (ref $value eq 'HASH') {
+            return '{' . join(', ', map {
+                $notation->("$_", 0, $size) . ' => ' . $notation->($value->{$_}, $depth + 1, $size)
+            } sort keys %$value) . '}';
+        }
+        if (ref $value eq 'SCALAR' || ref $value eq 'REF') {
+            return '\\' . $notation->($$value, $depth + 1, $size);
+        }
+    }
+    return "$value" if ref $value || ref \$value eq 'GLOB' || builtin::created_as_number($value);
+    return $value ? '!!1' : '!!0' if builtin::is_bool($value);
+    die 'long' if ($$size += length $value) > $LIMIT;
+    my $text = $value;
+    $text =~ s/(["\\\$\@])/\\$1/g;
+    $text =~ s/\n/\\n/g;
+    $text =~ s/([\x00-\x1f\x7f])/sprintf '\\x{%x}', ord $1/ge;
+    return qq("$text");
+};
+
+$shown = sub {
+    my $value = shift;
+    my $size = 0;
+    my $text = eval { ref $value ? $notation->($value, 0, \$size) : "$value" };
+    $text //= ref($value) . '(...)';
+    if (length $text > $LIMIT) {
+        $text = substr($text, 0, $LIMIT) . '... (' . length($text) . ' characters)';
+    }
+    return $text;
+};
+
+$result = sub {
+    my $value = shift;
+    my @parts = '"text":' . $quote->($shown->($value));
+    my $size = 0;
+    my $json = eval { $lossless->($value, 0, \$size) };
+    push @parts, '"json":' . $json if defined $json;
+    if (defined $blessed->($value)) {
+        for (@FORMS) {
+            my ($method, $type) = @$_;
+            my $form = eval { $value->can($method) ? $value->$method : undef };
+            next unless defined $form && !ref $form;
+            push @parts, $quote->($type) . ':' . $quote->($type eq 'image/png' ? $base64->($form, '') : $form);
+        }
+    }
+    return '{' . join(',', @parts) . '}';
+};
+
+# display($value, ...) or display('text/html' => '<b>...</b>', ...).
+my $display = sub {
+    local ($@, $_, $,, $\, $") = ($@, undef, undef, undef, ' ');
+    local $SIG{__DIE__};
+    if (@_ > 1 && @_ % 2 == 0 && !ref $_[0] && $_[0] =~ m{\A[\w.+-]+/[\w.+-]+\z}) {
+        my @parts;
+        my $text = '';
+        while (my ($type, $form) = splice @_, 0, 2) {
+            $form = $type =~ m{\A(?:text/|image/svg|application/json)} ? "$form" : $base64->("$form", '');
+            $text = $form if $type eq 'text/plain';
+            push @parts, $quote->($type) . ':' . $quote->($form);
+        }
+        $emit->('{' . join(',', '"text":' . $quote->($text), @parts) . '}');
+    } else {
+        $emit->($result->($_)) for @_;
+    }
+    return;
+};
+
+# Notes who called whom when something dies.
+$hook = sub {
+    $raised = $_[0];
+    @frames = ();
+    (undef, my $file, $place) = caller 0;
+    $place = undef if $file =~ /\A<driver>/;
+    for my $depth (1 .. $FRAMES) {
+        my (undef, $file, $line, $sub) = caller $depth or last;
+        push @frames, "\t$sub called at $file line $line"
+            unless $file =~ /\A(?:<driver>|\(eval)/ || $sub =~ /\A(?:\(eval\)\z|(?:Sandkeep|__ANON__)::)|::BEGIN\z/;
+    }
+};
+
+$failure = sub {
+    my ($error, $line) = @_;
+    my $name = defined $blessed->($error) ? ref $error : 'PerlError';
+    my $text = eval {
+        defined $blessed->($error) && $error->can('message') ? '' . $error->message : undef;
+    } // $shown->($error);
+    my ($number) = $text =~ /.* at \Q$line\E line (\d+)/s;
+    my @trace;
+    if (defined $raised && (ref $raised ? ref $error && $raised == $error : $raised eq $error)) {
+        @trace = @frames;
+        $number //= $place;
+    }
+    my $message = $text;
+    $message =~ s/ at \Q$line\E line \d+(?:, <\w+> (?:line|chunk) \d+)?\.\n\z//;
+    $message =~ s/\n\z//;
+    my @lines = split /\n/, $text;
+    return '{"name":' . $quote->($name) . ',"message":' . $quote->($message) . ',"traceback":['
+        . join(',', map { $quote->($_) } @lines, @trace) . ']'
+        . (defined $number ? ',"lineNumber":' . (0 + $number) : '') . '}';
+};
+
+# Names that code may have declared outside of blocks: too many rather than too few.
+$locals = sub {
+    my ($code, $keyword) = @_;
+    my %names;
+    while ($code =~ /\b$keyword\s*(\([^()]*\)|[\$\@%]\s*[^\W\d]\w*)/g) {
+        my $list = $1;
+        $names{"$1$2"} = 1 while $list =~ /([\$\@%])\s*([^\W\d]\w*)/g;
+    }
+    return sort keys %names;
+};
+
+$run = sub {
+    my ($code, $environment, $cwd, $seed, $line) = @_;
+    local ($@, $_, $,, $\, $", $/, $;) = ('', undef, undef, undef, ' ', "\n", "\034");
+    srand $seed if length $seed;
+    chdir $cwd or chdir '/workspace' or chdir '/';
+    my %environment = map { split /=/, $_, 2 } split /\0/, $environment;
+    *main::ENV = \%environment;
+    if (open my $input, '<&=', 0) {
+        binmode $input, ':utf8';
+        *main::STDIN = *{$input}{IO};
+    }
+
+    my @names = $locals->($code, '(?:my|state)');
+    my @kept = sort keys %lexicals;
+    my $text = join '',
+        "use feature 'refaliasing'; no warnings 'experimental::refaliasing';",
+        (map { "\\my $_ = shift \@_;" } @kept),
+        (map { "our $_;" } sort keys %globals),
+        "no feature 'refaliasing'; scalar(eval shift \@_), \$\@";
+    # Variables exist once the code is compiled, and are taken then, whatever becomes of the run.
+    my %taken;
+    no strict 'refs';
+    local ${'Sandkeep::take'} = sub {
+        my ($package, %found) = @_;
+        for my $name (keys %found) {
+            my ($sigil, $word) = (substr($name, 0, 1), $package . '::' . substr $name, 1);
+            my $global = $sigil eq '$' ? \$$word : $sigil eq '@' ? \@$word : \%$word;
+            $taken{$name} = $found{$name} if $found{$name} != $global;
+        }
+    };
+    my $taking = join ',', '__PACKAGE__', map { "'$_', \\$_" } @names;
+    $taking = @names ? "\n;BEGIN { no strict; no warnings; \$Sandkeep::take->($taking) }" : '';
+    my ($value, $error);
+    ($status, $raised, $place, @frames) = ();
+    my $mine = $handler // $hook;
+    {
+        local $SIG{__DIE__} = $mine;
+        sandkeep_exit: for my $tail ($taking, '') {
+            my @arguments = ((map { $lexicals{$_} } @kept), "#line 1 \"$line\"\n$code$tail");
+            ($value, $error) = $enter->($text, @arguments);
+            # Code that ends too early is to hear of its own last line, not of ours.
+            last unless length $tail && !ref $error && $error =~ /, at (?:EOF|end of line)$/m
+                && $error =~ /\QExecution of $line aborted due to compilation errors.\E\n\z/;
+            %taken = ();
+        }
+        my $left = $SIG{__DIE__};
+        my $none = !$left || $left =~ /\A(?:DEFAULT|IGNORE)?\z/ || ref $left && $left == $hook;
+        $handler = $none ? undef : $left;
+    }
+    my $failed = ref $error || length($error // '');
+    @lexicals{ keys %taken } = values %taken;
+    $globals{$_} = 1 for $locals->($code, 'our');
+    delete $globals{$_} for keys %taken;
+    delete $lexicals{$_} for grep { !exists $taken{$_} } $locals->($code, 'our');
+
+    my $answer = eval {
+        local $SIG{__DIE__};
+        if (defined $status) {
+            $failed = '{"name":"SystemExit","message":"exit ' . (0 + $status)
+                . '","traceback":["exit ' . (0 + $status) . '"]}';
+        } elsif ($failed) {
+            $failed = $failure->($error, $line);
+        }
+        my $shown = !$failed && defined $value ? $result->($value) : 'null';
+        my $here = eval { $getcwd->() } // '/workspace';
+        utf8::decode($here);
+        '{"cwd":' . $quote->($here) . ",\"result\":$shown,\"error\":" . ($failed || 'null') . '}';
+    };
+    $answer //= '{"cwd":"/workspace","result":null,"error":{"name":"PerlError","message":"the result cannot be shown","traceback":[]}}';
+    return $answer;
+};
+
+# `exit` ends the run and not the interpreter, through every `eval` and sub in between.
+*CORE::GLOBAL::exit = sub (;$) {
+    $status = @_ ? int $_[0] : 0;
+    last sandkeep_exit;
+};
+
+binmode STDOUT, ':utf8';
+binmode STDERR, ':utf8';
+STDERR->autoflush(1);
+STDOUT->autoflush(1);
+$0 = 'perl';
+
+# Whatever the guest did to these names, they are there for the next run.
+my $publish = sub {
+    no warnings 'redefine';
+    no strict 'refs';
+    *{'Sandkeep::run'} = $_[0];
+};
+*main::display = $display;
+my $guarded;
+$guarded = sub {
+    my $answer = $run->(@_);
+    $publish->($guarded);
+    return $answer;
+};
+$publish->($guarded);
+1;
