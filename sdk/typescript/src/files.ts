@@ -2,6 +2,7 @@
 
 import { fromBase64, toBase64, utf8 } from "./bytes.js";
 import { localError, Operation } from "./errors.js";
+import { mimeOf } from "./mime.js";
 import { broken, type Transport } from "./transport.js";
 
 /** What every result of a file operation has. */
@@ -26,6 +27,7 @@ export interface ReadFileResult extends FileResult {
   encoding: "utf-8" | "base64";
   /** It is no UTF-8, or has a NUL. */
   isBinary: boolean;
+  /** By the ending of its name, else by what is in it. */
   mimeType: string;
   /** Length, bytes. */
   size: number;
@@ -37,6 +39,7 @@ export interface ReadFileStreamResult extends FileResult {
   content: ReadableStream<Uint8Array>;
   /** Length, bytes. */
   size: number;
+  /** By the ending of its name. */
   mimeType: string;
 }
 
@@ -82,6 +85,8 @@ export interface ListFilesResult extends FileResult {
   truncated?: boolean;
 }
 
+const BINARY = "application/octet-stream";
+
 type Encoding = "utf-8" | "utf8" | "base64";
 
 /** File operations of one sandbox. */
@@ -101,7 +106,8 @@ export class Files {
   ): Promise<WriteFileResult> {
     const operation = Operation.FILE_WRITE;
     const bytes = contentOf(path, content, options.encoding ?? "utf-8", operation);
-    return this.#transport.json({ method: "PUT", path: this.#path(path, operation), bytes, operation });
+    const to = this.#below(path, "IS_DIRECTORY", 400, "EISDIR", operation);
+    return this.#transport.json({ method: "PUT", path: to, bytes, operation });
   }
 
   async read(path: string, encoding: string | undefined): Promise<ReadFileResult | ReadFileStreamResult> {
@@ -114,12 +120,11 @@ export class Files {
       accept: "*/*",
       operation,
     });
-    const mimeType = (response.headers.get("content-type") ?? "application/octet-stream").split(";", 1)[0] ?? "";
-    const about = { path: absolute(path, operation), timestamp: new Date().toISOString(), mimeType };
+    const about = { path: absolute(path, operation), timestamp: new Date().toISOString() };
     if (wanted === "none") {
       const size = Number(response.headers.get("content-length") ?? Number.NaN);
       const content = response.body ?? new Blob([]).stream();
-      return { success: true, ...about, content, size };
+      return { success: true, ...about, content, size, mimeType: mimeOf(path, BINARY) };
     }
     let bytes: Uint8Array;
     try {
@@ -129,7 +134,8 @@ export class Files {
     }
     const text = utf8(bytes);
     const isBinary = text === undefined || bytes.includes(0);
-    const told = { success: true, ...about, isBinary, size: bytes.length };
+    const mimeType = mimeOf(path, isBinary ? BINARY : "text/plain");
+    const told = { success: true, ...about, isBinary, mimeType, size: bytes.length };
     // Without a wish nothing is lost: what is no text comes as base64.
     if (wanted === "base64" || (wanted === undefined && text === undefined)) {
       return { ...told, content: toBase64(bytes), encoding: "base64" };
@@ -141,7 +147,8 @@ export class Files {
   async remove(path: string, options: { recursive?: boolean | undefined; force?: boolean | undefined }): Promise<DeleteFileResult> {
     const operation = Operation.FILE_DELETE;
     const query = { recursive: options.recursive, force: options.force } as Record<string, boolean | undefined>;
-    return this.#transport.json({ method: "DELETE", path: this.#path(path, operation), query, operation });
+    const gone = this.#below(path, "PERMISSION_DENIED", 403, "EACCES", operation);
+    return this.#transport.json({ method: "DELETE", path: gone, query, operation });
   }
 
   async list(
@@ -175,6 +182,14 @@ export class Files {
   #op<T>(op: string, path: string, more: Record<string, unknown>, operation: string): Promise<T> {
     const json = { op, path: absolute(path, operation), ...more };
     return this.#transport.json({ method: "POST", path: ["sandboxes", this.#sandbox, "files"], json, operation });
+  }
+
+  /** As `#path`, for what is not done with `/workspace` itself, which no such route names. */
+  #below(path: string, code: string, status: number, errno: string, operation: string): string[] {
+    const segments = segmentsOf(path, operation);
+    if (segments.length > 0) return ["sandboxes", this.#sandbox, "files", ...segments];
+    const context = { path: "/workspace", operation, errno };
+    throw localError(code, status, "/workspace itself is neither written nor deleted", context, { operation });
   }
 
   #path(path: string, operation: string): string[] {

@@ -55,6 +55,19 @@ test("bytes go in as bytes, as base64 and as a stream, and come out as each", as
   assert.deepEqual(new Uint8Array(await new Response(stream.content).arrayBuffer()), bytes);
 });
 
+test("a file's type follows its name, else what is in it", async () => {
+  const sandbox = fresh();
+  const binary = new Uint8Array([0, 255]);
+  const files = [["a.JSON", "{}", "application/json"], ["b.png", binary, "image/png"], ["c", "text", "text/plain"], ["d.", binary, "application/octet-stream"]];
+  for (const [path, content, type] of files) {
+    await sandbox.writeFile(path, content);
+    assert.equal((await sandbox.readFile(path)).mimeType, type);
+  }
+  const stream = await sandbox.readFile("c", { encoding: "none" });
+  assert.equal(stream.mimeType, "application/octet-stream");
+  await stream.content.cancel();
+});
+
 test("a large stream is neither held in memory nor changed", async () => {
   const sandbox = fresh();
   const [piece, pieces] = [new Uint8Array(1 << 20).fill(0x61), 48];
@@ -167,6 +180,8 @@ test("each failure has its class and its errno", async () => {
   await fails(sandbox.moveFile("other", "dir"), "FileSystemError", "FILESYSTEM_ERROR", "ENOTEMPTY", 500);
   await fails(sandbox.mkdir("none/a"), "FileNotFoundError", "FILE_NOT_FOUND", "ENOENT", 404);
   await fails(sandbox.mkdir("dir"), "FileExistsError", "FILE_EXISTS", "EEXIST", 409);
+  await fails(sandbox.writeFile("/workspace", "1"), "FileSystemError", "IS_DIRECTORY", "EISDIR", 400);
+  await fails(sandbox.readFile("/workspace"), "FileSystemError", "IS_DIRECTORY", "EISDIR", 400);
   await fails(sandbox.deleteFile("/workspace", { recursive: true }), "PermissionDeniedError", "PERMISSION_DENIED", "EACCES", 403);
   await sandbox.exec(["ln", "-s", "/etc", "/workspace/out"]);
   await fails(sandbox.readFile("out/passwd"), "PermissionDeniedError", "PERMISSION_DENIED", "EACCES", 403);
