@@ -20,6 +20,8 @@ const ROOM: usize = 256 << 20;
 const ROOM_WAIT: Duration = Duration::from_secs(10);
 /// A body must be here within this, however steadily it comes.
 const WHOLE: Duration = Duration::from_secs(600);
+/// The same for one that is read as it comes.
+const STREAM: Duration = Duration::from_secs(3600);
 /// How much of a refused body is read, and for how long, so that its sender gets to the answer.
 const DISCARD: (usize, Duration) = (64 << 20, Duration::from_secs(5));
 
@@ -101,6 +103,63 @@ async fn collect(app: &App, body: &mut Body, limit: usize) -> Result<Bytes> {
             room = Some(app.bodies.take(limit).await?);
         }
         bytes.extend_from_slice(&data);
+    }
+}
+
+/// A body that its route reads itself, as it comes.
+#[derive(Default)]
+pub(crate) struct Incoming {
+    body: Body,
+    /// The sender waits to be asked for it.
+    expects: bool,
+    pause: Duration,
+    end: Option<Instant>,
+}
+
+impl Incoming {
+    /// Takes the body over. Errors: `UNSUPPORTED_MEDIA_TYPE`.
+    pub fn take(app: &App, body: &mut Body, headers: &HeaderMap) -> Result<Self> {
+        if headers.get(header::CONTENT_ENCODING).is_some_and(|e| e != "identity") {
+            let message =
+                "bodies with a content-encoding are not taken: send the bytes as they are";
+            return Err(Error::new(ErrorCode::UnsupportedMediaType, message));
+        }
+        let expects = headers.contains_key(header::EXPECT);
+        let pause = app.limits.body_timeout;
+        Ok(Self { body: std::mem::take(body), expects, pause, end: None })
+    }
+
+    /// How many bytes come, where the sender says so.
+    pub fn size(&self) -> Option<u64> {
+        self.body.size_hint().exact()
+    }
+
+    /// The next bytes; `None` at the end. Errors: `VALIDATION_FAILED` where it breaks off, pauses
+    /// too long or takes too long.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
+        let end = *self.end.get_or_insert_with(|| Instant::now() + STREAM);
+        self.expects = false;
+        loop {
+            let next = (Instant::now() + self.pause).min(end);
+            let Ok(frame) = timeout_at(next, self.body.frame()).await else {
+                // Nobody sends the rest.
+                self.body = Body::empty();
+                return Err(Error::invalid("body", "the body did not arrive in time"));
+            };
+            let Some(frame) = frame else { return Ok(None) };
+            let frame = frame.map_err(|_| Error::invalid("body", "the body broke off"))?;
+            match frame.into_data() {
+                Ok(data) if !data.is_empty() => return Ok(Some(data)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads what is left, within bounds, so that its sender gets to the answer.
+    pub async fn refuse(mut self) {
+        if !self.expects {
+            discard(&mut self.body).await;
+        }
     }
 }
 

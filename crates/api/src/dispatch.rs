@@ -26,6 +26,10 @@ pub(crate) struct Call {
     pub headers: HeaderMap,
     pub query: Query,
     pub body: Bytes,
+    /// The body of a route that reads it itself.
+    pub incoming: body::Incoming,
+    /// The file that the path names, as bytes; empty where it names none.
+    pub file: Vec<u8>,
     pub client: Client,
 }
 
@@ -94,13 +98,20 @@ async fn admit(
     if route.of_an_owner() {
         target.owner = Some(auth::acting_for(identity, target.owner, &parts.headers, &query)?);
     }
+    let mut incoming = body::Incoming::default();
     let body = match route.body {
         BodyRule::Ignored => Bytes::new(),
+        BodyRule::Streamed => {
+            incoming = body::Incoming::take(app, body, &parts.headers)?;
+            Bytes::new()
+        }
         BodyRule::Optional(limit) => body::read(app, body, &parts.headers, limit, false).await?,
         BodyRule::Required(limit) => body::read(app, body, &parts.headers, limit, true).await?,
     };
     let client = parts.extensions.get::<Client>().cloned().unwrap_or_default();
-    let call = Call { app: app.clone(), id: *id, headers: parts.headers, query, body, client };
+    let file = std::mem::take(&mut target.file);
+    let (app, id, headers) = (app.clone(), *id, parts.headers);
+    let call = Call { app, id, headers, query, body, incoming, file, client };
     Ok((route.handler, call, target))
 }
 

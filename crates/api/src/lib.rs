@@ -10,6 +10,7 @@ mod connection;
 mod dispatch;
 mod documents;
 mod exec;
+mod files;
 mod json;
 mod meta;
 mod openapi;

@@ -21,6 +21,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
     tags(
         (name = "sandboxes", description = "Sandboxes, their settings and their instances."),
         (name = "commands", description = "Running commands."),
+        (name = "files", description = "Files below /workspace."),
         (name = "history", description = "What ran, and why it stopped."),
         (name = "users", description = "Sandboxes by user: adapters on the same sandboxes."),
         (name = "own", description = "The caller's own sandboxes: adapters on the same sandboxes."),
@@ -31,6 +32,8 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         crate::v1::list, crate::v1::put, crate::v1::patch, crate::v1::info, crate::v1::destroy,
         crate::v1::start, crate::exec::v1, crate::v1::stop, crate::v1::touch, crate::v1::stops,
         crate::v1::executions, crate::v1::logs,
+        crate::files::root, crate::files::change, crate::files::get, crate::files::put,
+        crate::files::delete, crate::files::pack, crate::files::unpack, crate::files::watch,
         crate::documents::directory, crate::documents::record, crate::exec::of_a_user,
         crate::documents::destroy, crate::documents::own_record, crate::exec::own,
         crate::documents::own_stop,
@@ -43,7 +46,7 @@ struct Base;
 pub fn document() -> OpenApi {
     let mut document = Base::openapi();
     for route in ROUTES {
-        let item = document.paths.paths.get_mut(route.path);
+        let item = document.paths.paths.get_mut(&route.documented());
         if let Some(operation) = item.and_then(|item| operation(item, route)) {
             describe(route, operation);
         }
@@ -114,6 +117,9 @@ fn name_schema() -> ObjectBuilder {
 }
 
 fn name_parameter(name: &str) -> Parameter {
+    if let Some(name) = name.strip_prefix('*') {
+        return path_parameter(name);
+    }
     let what = if name == "owner" { "Whose sandboxes." } else { "The sandbox's id." };
     let rule = "1 to 63 characters from A-Z a-z 0-9 . _ -, no hyphen at either end, not `.` or `..`; percent-decoded once.";
     let reserved = if name == "owner" {
@@ -127,6 +133,18 @@ fn name_parameter(name: &str) -> Parameter {
         .required(Required::True)
         .description(Some(format!("{what} {rule}{reserved}")))
         .schema(Some(name_schema()))
+        .build()
+}
+
+fn path_parameter(name: &str) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(
+            "The file's path below `/workspace`, slashes as they are, each name percent-decoded to bytes; empty for `/workspace` itself.",
+        ))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
         .build()
 }
 

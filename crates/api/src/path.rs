@@ -4,18 +4,28 @@
 use percent_encoding::percent_decode_str;
 use types::{Error, ErrorCode, NameError, Owner, Result, SandboxId, SandboxName};
 
+/// The segment that stands for all that follows, slashes and all.
+pub(crate) const WILDCARD: &str = "{*path}";
+
 /// What a path names.
 #[derive(Default)]
 pub(crate) struct Target {
     pub owner: Option<Owner>,
     id: Option<SandboxId>,
+    /// What `{*path}` stands for, decoded: bytes, with slashes between names.
+    pub file: Vec<u8>,
 }
 
 impl Target {
     /// The names in `path`, which has the shape of `pattern`. Errors: `VALIDATION_FAILED`.
     pub fn of(pattern: &str, path: &str) -> Result<Self> {
         let mut target = Self::default();
-        for (pattern, raw) in pattern.split('/').zip(path.split('/')) {
+        for (at, (pattern, raw)) in pattern.split('/').zip(path.split('/')).enumerate() {
+            if pattern == WILDCARD {
+                let rest = path.splitn(at + 1, '/').nth(at).unwrap_or_default();
+                target.file = percent_decode_str(rest).collect();
+                break;
+            }
             let field = pattern.strip_prefix('{').and_then(|p| p.strip_suffix('}'));
             let Some(field) = field else { continue };
             let text = percent_decode_str(raw).decode_utf8().map_err(|_| {

@@ -7,10 +7,17 @@ use types::{Error, Result};
 
 /// Longest value, bytes.
 const MAX: usize = 1024;
+/// The parameter that is bytes and not text, as names of files are.
+const PATH: &str = "path";
+/// Longest path, bytes.
+const PATH_MAX: usize = 64 << 10;
 
 /// Decoded parameters.
 #[derive(Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct Query {
+    texts: Vec<(String, String)>,
+    path: Option<Vec<u8>>,
+}
 
 impl Query {
     /// Errors: `VALIDATION_FAILED` of a parameter that is not `known`, given twice, too long or
@@ -24,20 +31,43 @@ impl Query {
                 let message = format!("the query parameter {shown:?} is not known here");
                 Error::invalid(&shown, message)
             })?;
+            if name == PATH {
+                let path = bytes(value);
+                if query.path.is_some() || path.len() > PATH_MAX {
+                    return Err(Error::invalid(PATH, "path is given twice, or too long"));
+                }
+                query.path = Some(path);
+                continue;
+            }
             let value = decode(value).filter(|v| v.len() <= MAX).ok_or_else(|| {
                 Error::invalid(&name, format!("{name} is not UTF-8, or too long"))
             })?;
             if query.get(&name).is_some() {
                 return Err(Error::invalid(&name, format!("{name} is given twice")));
             }
-            query.0.push((name, value));
+            query.texts.push((name, value));
         }
         Ok(query)
     }
 
     /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+        self.texts.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of the parameter that is bytes; none where it is absent.
+    pub fn bytes(&self, name: &str) -> &[u8] {
+        debug_assert_eq!(name, PATH);
+        self.path.as_deref().unwrap_or_default()
+    }
+
+    /// Whether a flag is set: `?flag`, `?flag=true`. Errors: `VALIDATION_FAILED`.
+    pub fn flag(&self, name: &str) -> Result<bool> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("" | "true") => Ok(true),
+            Some(_) => Err(Error::invalid(name, format!("{name} must be true or false"))),
+        }
     }
 
     /// A whole number. Errors: `VALIDATION_FAILED` where it is not within `range`.
@@ -55,6 +85,9 @@ impl Query {
 }
 
 fn decode(text: &str) -> Option<String> {
-    let spaced = text.replace('+', " ");
-    percent_decode_str(&spaced).decode_utf8().ok().map(|text| text.into_owned())
+    String::from_utf8(bytes(text)).ok()
+}
+
+fn bytes(text: &str) -> Vec<u8> {
+    percent_decode_str(&text.replace('+', " ")).collect()
 }

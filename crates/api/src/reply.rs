@@ -4,8 +4,8 @@ use axum::body::Body;
 use axum::response::Response;
 use hyper::StatusCode;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -74,6 +74,8 @@ pub(crate) fn done() -> Response {
 pub(crate) fn error(private: &[PathBuf], id: &RequestId, error: Error) -> Response {
     let error = shown(private, id, error);
     let (code, allow) = (error.code, error.context.get("allow").and_then(Value::as_str));
+    let size = error.context.get("size").and_then(Value::as_u64);
+    let size = size.and_then(|size| HeaderValue::from_str(&format!("bytes */{size}")).ok());
     let allow = allow.and_then(|a| HeaderValue::from_str(a).ok());
     let status = StatusCode::from_u16(code.http_status());
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -85,6 +87,7 @@ pub(crate) fn error(private: &[PathBuf], id: &RequestId, error: Error) -> Respon
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         ErrorCode::MethodNotAllowed => headers.extend(allow.map(|allow| (ALLOW, allow))),
+        ErrorCode::RangeNotSatisfiable => headers.extend(size.map(|size| (CONTENT_RANGE, size))),
         ErrorCode::TooManyRequests | ErrorCode::Unavailable => {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -1,7 +1,7 @@
 //! The table of routes. What is not in it does not exist.
 
 use crate::dispatch::{Call, dispatch};
-use crate::{App, documents, exec, meta, v1};
+use crate::{App, documents, exec, files, meta, path, v1};
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::any;
@@ -24,6 +24,8 @@ pub enum BodyRule {
     Optional(usize),
     /// JSON of at most so many bytes.
     Required(usize),
+    /// Bytes of any type and any number; the route reads them as they come.
+    Streamed,
 }
 
 type Answer = BoxFuture<'static, Result<Response>>;
@@ -41,7 +43,7 @@ pub(crate) enum Handler {
 pub struct Route {
     /// Its method. `GET` answers `HEAD` too.
     pub method: Method,
-    /// Its path; `{…}` stands for one segment.
+    /// Its path; `{…}` stands for one segment, `{*…}` at its end for all that follow, or none.
     pub path: &'static str,
     /// Query parameters that it takes, besides `owner` where its path names none.
     pub query: &'static [&'static str],
@@ -57,6 +59,11 @@ impl Route {
         !matches!(self.handler, Handler::Server(_))
     }
 
+    /// Its path as the API document has it.
+    pub fn documented(&self) -> String {
+        self.path.replace("{*", "{")
+    }
+
     /// Whether the owner stands in the path.
     pub fn owner_in_path(&self) -> bool {
         self.path.contains("{owner}")
@@ -66,6 +73,7 @@ impl Route {
     pub fn errors(&self) -> impl Iterator<Item = ErrorCode> {
         let body: &[ErrorCode] = match self.body {
             Ignored => &[],
+            Streamed => &[E::UnsupportedMediaType],
             _ => &[E::RequestTooLarge, E::UnsupportedMediaType, E::TooManyRequests],
         };
         let owner: &[ErrorCode] =
@@ -98,7 +106,7 @@ macro_rules! routes {
     (@ Sandbox $f:path) => { Handler::Sandbox(|call, name| Box::pin($f(call, name))) };
 }
 
-use BodyRule::{Ignored, Optional, Required};
+use BodyRule::{Ignored, Optional, Required, Streamed};
 use ErrorCode as E;
 
 /// The sandbox must be there.
@@ -120,6 +128,22 @@ const COMMAND: &[E] = &[
     E::UserNotFound,
 ];
 
+/// A path may lead nowhere, or where nothing is touched.
+const FILE: &[E] = &[
+    E::FileNotFound,
+    E::PermissionDenied,
+    E::NotDirectory,
+    E::FilesystemError,
+    E::SandboxDestroyed,
+];
+/// What is written may be in the way of something, or too much.
+const FILE_WRITE: &[E] =
+    &[E::FileExists, E::IsDirectory, E::FileTooLarge, E::NoSpace, E::StorageFull];
+/// A file is read, and not a directory.
+const FILE_READ: &[E] = &[E::IsDirectory, E::RangeNotSatisfiable];
+/// There are so many at once.
+const TURNS: &[E] = &[E::TooManyRequests];
+
 routes! {
     GET "/v1/sandboxes" ["prefix", "state", "limit", "cursor"] Ignored [] => Owner v1::list;
     PUT "/v1/sandboxes/{id}" [] Optional(SMALL_BODY) [SETTINGS, WRITE] => Sandbox v1::put;
@@ -133,6 +157,20 @@ routes! {
     GET "/v1/sandboxes/{id}/stops" [] Ignored [KNOWN] => Sandbox v1::stops;
     GET "/v1/sandboxes/{id}/executions" ["limit"] Ignored [KNOWN] => Sandbox v1::executions;
     GET "/v1/sandboxes/{id}/logs" [] Ignored [KNOWN] => Sandbox v1::logs;
+
+    GET "/v1/sandboxes/{id}/files" ["stat", "list", "recursive", "includeHidden"] Ignored
+        [KNOWN, FILE, FILE_READ] => Sandbox files::root;
+    POST "/v1/sandboxes/{id}/files" [] Required(SMALL_BODY) [FILE, FILE_WRITE]
+        => Sandbox files::change;
+    GET "/v1/sandboxes/{id}/files/{*path}" ["stat", "list", "recursive", "includeHidden"] Ignored
+        [KNOWN, FILE, FILE_READ] => Sandbox files::get;
+    PUT "/v1/sandboxes/{id}/files/{*path}" [] Streamed [FILE, FILE_WRITE] => Sandbox files::put;
+    DELETE "/v1/sandboxes/{id}/files/{*path}" ["recursive", "force"] Ignored
+        [FILE, FILE_WRITE] => Sandbox files::delete;
+    GET "/v1/sandboxes/{id}/archive" ["path"] Ignored [KNOWN, FILE, TURNS] => Sandbox files::pack;
+    PUT "/v1/sandboxes/{id}/archive" ["path"] Streamed [FILE, FILE_WRITE, TURNS]
+        => Sandbox files::unpack;
+    GET "/v1/sandboxes/{id}/watch" ["path"] Ignored [KNOWN, FILE, TURNS] => Sandbox files::watch;
 
     GET "/users/{owner}/sandboxes" [] Ignored [] => Owner documents::directory;
     GET "/users/{owner}/sandboxes/{session}" [] Ignored [KNOWN] => Sandbox documents::record;
@@ -159,6 +197,9 @@ pub fn router(app: App) -> axum::Router {
         let app = app.clone();
         let routes: std::sync::Arc<[&'static Route]> = routes.into();
         let serve = move |request: Request| dispatch(app.clone(), routes.clone(), request);
+        if let Some(bare) = path.strip_suffix(path::WILDCARD) {
+            router = router.route(bare, any(serve.clone()));
+        }
         router = router.route(path, any(serve));
     }
     router.fallback(move |request: Request| dispatch(app.clone(), [].into(), request))
