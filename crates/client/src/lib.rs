@@ -5,6 +5,20 @@
 //! let server = client::Client::new("http://127.0.0.1:7700", None, None)?;
 //! let done = server.exec("notes", &types::ExecRequest::new(["uname", "-s"])).await?;
 //! assert_eq!((done.stdout.as_str(), done.exit_code), ("Linux\n", 0));
+//!
+//! // Code whose variables are there again the next time.
+//! let code = |code: &str| types::CodeRequest {
+//!     code: code.to_owned(),
+//!     language: Some(types::Language::Python),
+//!     ..types::CodeRequest::default()
+//! };
+//! let notes = client::Place::Sandbox("notes");
+//! server.execute(notes, &code("x = 6 * 7")).await?;
+//! let told = server.execute(notes, &code("x")).await?;
+//! assert_eq!(told.results[0].text, "42");
+//!
+//! // Files that both see.
+//! let bytes = server.read_file("notes", "list", None).await?.bytes().await?;
 //! # Ok(()) }
 //! ```
 //!

@@ -58,6 +58,7 @@ impl Args {
         let bar = bar()?;
         let done = match (from, to) {
             (Side::Remote(id, path), Side::Stdio) => {
+                bar.finish_and_clear();
                 let copy = download::to_stdout(&client, &id, &path);
                 tokio::select! {
                     biased;
