@@ -209,3 +209,17 @@ unsafe impl LinearMemory for Reservation {
         self.base.as_ptr().cast()
     }
 }
+
+/// Maps a compiled module.
+///
+/// # Errors
+/// Where the file is none, or was compiled for another configuration, version or processor.
+pub(crate) fn load_module(
+    engine: &wasmtime::Engine,
+    path: &std::path::Path,
+) -> wasmtime::Result<wasmtime::Module> {
+    // JUSTIFICATION: machine code is run as it stands in the file.
+    // SAFETY: the file lies in the engine cache, which belongs to the server's user as this
+    // program does and which no guest can write to; it was written there by `engines`, whole.
+    unsafe { wasmtime::Module::deserialize_file(engine, path) }
+}

@@ -120,6 +120,19 @@ pub fn fork(spec: &Spec, child: impl FnOnce(Result<(), Fail>) -> i32) -> Result<
     }
 }
 
+/// In a child: a descriptor of [`Spec::keep`], to be taken once.
+///
+/// # Errors
+/// Where nothing is open under this number.
+pub fn kept(number: i32) -> io::Result<OwnedFd> {
+    // JUSTIFICATION: the number is agreed with the parent.
+    // SAFETY: it is borrowed for one call, which fails where nothing is open.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    let own = fd.try_clone_to_owned()?;
+    sys::close_number(number)?;
+    Ok(own)
+}
+
 /// Detached mounts of what the child sees; as an ordinary user only the inside may make them.
 fn trees(spec: &Spec) -> Result<Trees, Fail> {
     let plain = attr::NOSUID | attr::NODEV | attr::NOEXEC;

@@ -1,0 +1,185 @@
+//! The server's side: workers, and what is asked of them.
+//!
+//! ```text
+//!   Interpreters ── Zygote (one process; another where the cache changed or it died)
+//!        │             └─ forks
+//!      Worker ──────── Process (none while nothing runs for long, or after it died)
+//!   of one sandbox       └─ executions in flight
+//! ```
+
+mod error;
+mod index;
+mod job;
+mod packs;
+mod process;
+mod worker;
+mod zygote;
+
+pub use error::Error;
+pub use job::{Done, Event, Job, Saved};
+pub use packs::{NewPack, PackDir};
+pub use worker::{Worker, WorkerSpec};
+
+use crate::engines::EngineBuild;
+use index::Index;
+use process::Process;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use zygote::Zygote;
+
+/// How code is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the engine cache is.
+    pub cache: PathBuf,
+    /// This program, whose `main` begins with [`crate::run_if_asked`].
+    pub program: PathBuf,
+    /// Memory of contexts that are kept warm, beyond what they share, bytes.
+    pub warm_bytes: u64,
+    /// Workers that are kept while they are idle.
+    pub workers: usize,
+}
+
+impl Options {
+    /// The usual ones for a cache: this very program, 1 GiB, 128 workers.
+    pub fn new(cache: impl Into<PathBuf>) -> Self {
+        Self {
+            cache: cache.into(),
+            program: "/proc/self/exe".into(),
+            warm_bytes: 1 << 30,
+            workers: 128,
+        }
+    }
+}
+
+/// What runs code. Clones are the same one; with the last one and its workers all processes end.
+#[derive(Clone)]
+pub struct Interpreters(Arc<Shared>);
+
+pub(crate) struct Shared {
+    options: Options,
+    index: Index,
+    zygote: tokio::sync::Mutex<Option<Arc<Zygote>>>,
+    /// All processes of workers, some of them gone.
+    processes: Mutex<Vec<Weak<Process>>>,
+}
+
+impl Interpreters {
+    /// Starts the zygote, which maps what is installed; no engine is fine.
+    ///
+    /// # Errors
+    /// [`Error::Start`] where it cannot be started, [`Error::Engine`] where the cache is damaged.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        let index = Index::new(options.cache.clone());
+        let zygote = tokio::sync::Mutex::default();
+        let shared = Shared { options, index, zygote, processes: Mutex::default() };
+        let interpreters = Self(Arc::new(shared));
+        interpreters.0.zygote().await?;
+        Ok(interpreters)
+    }
+
+    /// The newest build of each engine that is installed and runs here. Read again where the
+    /// cache changed; a cache that cannot be read has none.
+    pub fn engines(&self) -> Vec<EngineBuild> {
+        self.0.index.read().map(|list| list.current.clone()).unwrap_or_default()
+    }
+
+    /// The build that new contexts of an engine are made of.
+    ///
+    /// # Errors
+    /// [`Error::Engine`]: there is none of this name, it is not installed, or it is compiled for
+    /// another program or processor.
+    pub fn find(&self, name: &str) -> Result<EngineBuild, Error> {
+        match self.0.index.read()?.current.iter().find(|build| build.name == name) {
+            Some(build) => Ok(build.clone()),
+            // Says which of the reasons it is.
+            None => Ok(self.0.index.cache().find(name)?),
+        }
+    }
+
+    /// The build of a snapshot, where it is still installed and runs here: hashes of its wasm
+    /// module and of its base image.
+    pub fn find_build(&self, wasm: &str, base: &str) -> Option<EngineBuild> {
+        let list = self.0.index.read().ok()?;
+        let mut newest_first = list.usable.iter().rev();
+        newest_first.find(|build| build.wasm == wasm && build.base == base).cloned()
+    }
+
+    /// A worker for one sandbox.
+    ///
+    /// # Errors
+    /// [`Error::Start`].
+    pub async fn worker(&self, spec: WorkerSpec) -> Result<Worker, Error> {
+        Worker::start(self.0.clone(), spec).await
+    }
+
+    /// How many worker processes there are.
+    pub fn processes(&self) -> usize {
+        self.0.lock().iter().filter(|process| process.strong_count() > 0).count()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<Process>>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A zygote that lives and has mapped what is installed now.
+    async fn zygote(&self) -> Result<Arc<Zygote>, Error> {
+        let list = self.index.read()?;
+        let mut place = self.zygote.lock().await;
+        if let Some(zygote) = place.as_ref()
+            && zygote.is_alive()
+            && zygote.has(&list.usable)
+        {
+            return Ok(zygote.clone());
+        }
+        // The older one lives until its last worker has ended.
+        let zygote = Zygote::start(&self.options, list.usable.clone()).await?;
+        *place = Some(zygote.clone());
+        Ok(zygote)
+    }
+
+    /// A new process for a worker.
+    async fn process(self: &Arc<Self>, spec: &WorkerSpec) -> Result<Arc<Process>, Error> {
+        let mut last = None;
+        for _ in 0..2 {
+            let zygote = self.zygote().await?;
+            match Process::start(&zygote, spec, self.options.warm_bytes).await {
+                Ok(process) => {
+                    let mut all = self.lock();
+                    all.retain(|process| process.strong_count() > 0);
+                    all.push(Arc::downgrade(&process));
+                    drop(all);
+                    self.trim(&process);
+                    return Ok(process);
+                }
+                // The zygote may have died meanwhile; another one may do better.
+                Err(error) if zygote.is_alive() => return Err(error),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::Start("no zygote lives".to_owned())))
+    }
+
+    /// Ends idle processes, those used least lately first, while there are too many or they
+    /// keep too much; never `spared`.
+    fn trim(&self, spared: &Arc<Process>) {
+        let mut all: Vec<Arc<Process>> = self.lock().iter().filter_map(Weak::upgrade).collect();
+        all.retain(|process| !process.is_dead());
+        let mut count = all.len();
+        let mut bytes: u64 = all.iter().map(|process| process.warm_bytes()).sum();
+        all.retain(|process| !Arc::ptr_eq(process, spared));
+        all.sort_by_key(|process| process.last_used());
+        for process in all {
+            if count <= self.options.workers && bytes <= self.options.warm_bytes {
+                break;
+            }
+            let warm = process.warm_bytes();
+            if process.end_if_idle() {
+                count -= 1;
+                bytes = bytes.saturating_sub(warm);
+            }
+        }
+    }
+}

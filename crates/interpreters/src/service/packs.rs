@@ -1,0 +1,80 @@
+//! The directory of a context's packs, seen from the server.
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// The directory of a context's packs.
+#[derive(Debug, Clone)]
+pub struct PackDir(Option<Arc<OwnedFd>>);
+
+impl PackDir {
+    /// This directory.
+    pub fn new(dir: OwnedFd) -> Self {
+        Self(Some(Arc::new(dir)))
+    }
+
+    /// No directory: for executions without a context.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    fn dir(&self) -> io::Result<&Arc<OwnedFd>> {
+        self.0.as_ref().ok_or_else(|| io::Error::other("this execution has no place for packs"))
+    }
+
+    /// Opens a pack for reading.
+    pub(crate) fn open(&self, file: &str) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        Ok(rustix::fs::openat2(self.dir()?, file, flags, Mode::empty(), resolve)?)
+    }
+
+    /// Writes a pack under a name that no other has, and syncs it. Blocks.
+    pub(crate) fn write(&self, seq: u64, bytes: &[u8]) -> io::Result<NewPack> {
+        let dir = self.dir()?.clone();
+        let mut random = [0u8; 8];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let file = format!("{seq}-{:016x}.pack", u64::from_le_bytes(random));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&dir, &*file, flags, Mode::from_raw_mode(0o600))?;
+        let pack = NewPack { dir: Some(dir.clone()), file };
+        let mut out = File::from(fd);
+        out.write_all(bytes)?;
+        out.sync_data()?;
+        rustix::fs::fsync(&*dir)?;
+        Ok(pack)
+    }
+}
+
+/// A pack that was written and that nothing names yet. Dropping it removes it.
+#[derive(Debug)]
+pub struct NewPack {
+    /// `None`: it stays.
+    dir: Option<Arc<OwnedFd>>,
+    file: String,
+}
+
+impl NewPack {
+    /// Its file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Something durable names it now: it stays.
+    pub fn keep(mut self) {
+        self.dir = None;
+    }
+}
+
+impl Drop for NewPack {
+    fn drop(&mut self) {
+        if let Some(dir) = self.dir.take()
+            && let Err(error) = rustix::fs::unlinkat(dir.as_fd(), &*self.file, AtFlags::empty())
+        {
+            tracing::warn!(file = self.file, %error, "a pack that nothing names stays");
+        }
+    }
+}

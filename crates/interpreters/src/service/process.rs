@@ -1,0 +1,264 @@
+//! One worker process, and the executions that are in flight in it.
+
+use super::worker::WorkerSpec;
+use super::zygote::{Forked, Zygote};
+use super::Error;
+use crate::engines::EngineBuild;
+use crate::frames::{Frame, Reader, write_all};
+use crate::protocol::{FromWorker, ToWorker};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, watch};
+
+/// How long a worker may take from the fork to its first word.
+const READY_MAX: Duration = Duration::from_secs(60);
+
+/// A worker process. Dropped or dead, it runs nothing any more.
+pub(super) struct Process {
+    pid: i32,
+    pidfd: OwnedFd,
+    /// Workers die with their zygote.
+    zygote: Arc<Zygote>,
+    out: mpsc::UnboundedSender<Frame>,
+    state: Mutex<State>,
+    next: AtomicU64,
+    warm: AtomicU64,
+    dead: watch::Sender<bool>,
+    doomed: AtomicBool,
+}
+
+struct State {
+    jobs: HashMap<u64, Answers>,
+    /// The last execution began or ended then.
+    used: Instant,
+    /// No more jobs are taken.
+    closed: bool,
+}
+
+/// Where the answers of an execution go, and how many bytes of them are still believed.
+struct Answers {
+    to: mpsc::UnboundedSender<(FromWorker, Vec<u8>)>,
+    budget: usize,
+}
+
+/// An execution in flight; dropping it cancels it.
+pub(super) struct InFlight {
+    pub id: u64,
+    pub answers: mpsc::UnboundedReceiver<(FromWorker, Vec<u8>)>,
+    pub process: Arc<Process>,
+}
+
+impl Process {
+    /// Forks one and waits until it is ready.
+    pub async fn start(
+        zygote: &Arc<Zygote>,
+        spec: &WorkerSpec,
+        warm_bytes: u64,
+    ) -> Result<Arc<Self>, Error> {
+        let failed = |e: std::io::Error| Error::Start(format!("make a socket: {e}"));
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+        let workspace = spec.workspace.try_clone().map_err(failed)?;
+        let (from, ids) = (zygote.clone(), spec.ids);
+        let forked = tokio::task::spawn_blocking(move || {
+            from.fork(ids, warm_bytes, theirs.as_fd(), workspace.as_fd())
+        });
+        let Forked { pid, pidfd } = forked
+            .await
+            .map_err(|e| Error::Start(format!("the fork broke off: {e}")))??;
+        ours.set_nonblocking(true).map_err(failed)?;
+        let socket = Arc::new(UnixStream::from_std(ours).map_err(failed)?);
+        let (out, frames) = mpsc::unbounded_channel();
+        let state = State { jobs: HashMap::new(), used: Instant::now(), closed: false };
+        let process = Arc::new(Self {
+            pid,
+            pidfd,
+            zygote: zygote.clone(),
+            out,
+            state: Mutex::new(state),
+            next: AtomicU64::new(1),
+            warm: AtomicU64::new(0),
+            dead: watch::Sender::new(false),
+            doomed: AtomicBool::new(false),
+        });
+        let mut reader = Reader::new(socket.clone());
+        let first = tokio::time::timeout(READY_MAX, reader.next::<FromWorker>()).await;
+        match first {
+            Ok(Ok(Some((FromWorker::Ready, _)))) => {}
+            Ok(Ok(Some((FromWorker::Broken { text }, _)))) => return Err(Error::Start(text)),
+            Ok(_) => return Err(Error::Start("the worker ended at once".to_owned())),
+            Err(_) => return Err(Error::Start("the worker does not answer".to_owned())),
+        }
+        tokio::spawn(write_all(socket, frames));
+        tokio::spawn(read_all(reader, Arc::downgrade(&process)));
+        Ok(process)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Whether it is gone, or is on its way to that.
+    pub fn is_dead(&self) -> bool {
+        *self.dead.borrow() || self.lock().closed
+    }
+
+    /// Waits until it is gone.
+    pub async fn dead(&self) {
+        // The sender is ours.
+        let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
+    }
+
+    /// Whether it can run this build.
+    pub fn knows(&self, build: &EngineBuild) -> Result<bool, Error> {
+        match self.zygote.broken(build) {
+            Some(what) => Err(Error::Failed(format!("the engine {}: {what}", build.name))),
+            None => Ok(self.zygote.has_one(build)),
+        }
+    }
+
+    /// When it was used last.
+    pub fn last_used(&self) -> Instant {
+        self.lock().used
+    }
+
+    /// What its warm contexts take, bytes.
+    pub fn warm_bytes(&self) -> u64 {
+        self.warm.load(Ordering::Relaxed)
+    }
+
+    /// Notes what its warm contexts take.
+    pub fn set_warm_bytes(&self, bytes: u64) {
+        self.warm.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Begins an execution, of which at most `budget` bytes of answers are believed; `None`
+    /// where the process takes none any more.
+    pub fn begin(self: &Arc<Self>, budget: usize) -> Option<InFlight> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (to, answers) = mpsc::unbounded_channel();
+        let mut state = self.lock();
+        if state.closed {
+            return None;
+        }
+        state.used = Instant::now();
+        state.jobs.insert(id, Answers { to, budget });
+        drop(state);
+        Some(InFlight { id, answers, process: self.clone() })
+    }
+
+    /// Says something to it; where it is gone, the answers' end will tell.
+    pub fn tell(&self, message: &ToWorker, body: Vec<u8>, fds: Vec<OwnedFd>) -> std::io::Result<()> {
+        let _ = self.out.send(Frame::new(message, body)?.with(fds));
+        Ok(())
+    }
+
+    /// Ends it where nothing runs in it.
+    pub fn end_if_idle(&self) -> bool {
+        let mut state = self.lock();
+        let idle = state.jobs.is_empty() && !state.closed;
+        if idle {
+            state.closed = true;
+            drop(state);
+            self.kill();
+        }
+        idle
+    }
+
+    /// Ends it at once.
+    pub fn kill(&self) {
+        self.doomed.store(true, Ordering::Relaxed);
+        // One that is gone needs no signal.
+        let _ = spawner::signal(self.pidfd.as_fd(), rustix::process::Signal::KILL.as_raw());
+    }
+
+    fn over(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let jobs = std::mem::take(&mut state.jobs);
+        drop(state);
+        if !jobs.is_empty() && !self.doomed.load(Ordering::Relaxed) {
+            tracing::warn!(pid = self.pid, executions = jobs.len(), "a worker died");
+        }
+        self.dead.send_replace(true);
+    }
+
+    /// Hands an answer to its execution. `false`: the worker says what it must not.
+    fn take(&self, message: FromWorker, body: Vec<u8>) -> bool {
+        let (id, last) = match &message {
+            FromWorker::Need { id }
+            | FromWorker::Output { id, .. }
+            | FromWorker::Shown { id, .. } => (*id, false),
+            FromWorker::Done { id, .. } | FromWorker::Failed { id, .. } => (*id, true),
+            FromWorker::Ready | FromWorker::Broken { .. } => return false,
+        };
+        let size = body.len()
+            + match &message {
+                FromWorker::Shown { result, .. } => {
+                    result.text.len() + result.mime.values().map(String::len).sum::<usize>()
+                }
+                _ => 64,
+            };
+        let mut state = self.lock();
+        let Some(answers) = state.jobs.get_mut(&id) else {
+            // Cancelled meanwhile.
+            return true;
+        };
+        if !last {
+            match answers.budget.checked_sub(size) {
+                Some(rest) => answers.budget = rest,
+                None => return false,
+            }
+        }
+        // Nobody waits any more where this fails.
+        let _ = answers.to.send((message, body));
+        if last {
+            state.jobs.remove(&id);
+            state.used = Instant::now();
+        }
+        true
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut state = self.process.lock();
+        if state.jobs.remove(&self.id).is_some() {
+            state.used = Instant::now();
+            drop(state);
+            // A frame of a number can be made.
+            let _ = self.process.tell(&ToWorker::Cancel { id: self.id }, Vec::new(), Vec::new());
+        }
+    }
+}
+
+async fn read_all(mut reader: Reader, process: Weak<Process>) {
+    loop {
+        let next = reader.next::<FromWorker>().await;
+        let Some(process) = process.upgrade() else { return };
+        let fine = match next {
+            Ok(Some((message, body))) => process.take(message, body),
+            Ok(None) | Err(_) => false,
+        };
+        if !fine {
+            // It may live and speak nonsense.
+            let _ = spawner::signal(process.pidfd.as_fd(), rustix::process::Signal::KILL.as_raw());
+            process.over();
+            return;
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The worker: the process that runs the code of one sandbox.
+//!
+//! Reading order: here (from the fork to the loop over requests), `contexts` (what is warm, one
+//! execution after the other for each), `run` (one execution), `sink` (what it says meanwhile).
+
+mod contexts;
+mod run;
+mod sink;
+
+use crate::frames::{Frame, Reader, write_all};
+use crate::pages::PageMap;
+use crate::protocol::{Failure, FromWorker, ToWorker};
+use crate::zygote::Mapped;
+use crate::{Runtime, frames};
+use contexts::Contexts;
+use spawner::jail::{FIRST_KEPT, Fail};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+/// Most threads that run guests.
+const THREADS: usize = 4;
+/// Most threads for calls that may block.
+const BLOCKING: usize = 8;
+
+/// All of a worker, in the process that was forked for it; gives its exit code.
+pub(crate) fn run(jailed: Result<(), Fail>, mapped: &Mapped, warm_bytes: u64) -> i32 {
+    let Ok(socket) = spawner::jail::kept(FIRST_KEPT) else { return 2 };
+    let socket = net::UnixStream::from(socket);
+    if let Err(fail) = jailed {
+        return i32::from(say_broken(&socket, fail.to_string()).is_err()) + 3;
+    }
+    // The first thread is a copy of the zygote's, down to what the C library believes of it: it
+    // waits for one that was born here.
+    let ran = std::thread::scope(|scope| {
+        let whole = std::thread::Builder::new().name("worker".into());
+        whole.spawn_scoped(scope, || runtime(socket, mapped, warm_bytes))?.join().map_err(|_| {
+            io::Error::other("the worker broke down")
+        })?
+    });
+    i32::from(ran.is_err())
+}
+
+fn say_broken(mut socket: &net::UnixStream, text: String) -> io::Result<()> {
+    frames::write_blocking(&mut socket, &Frame::new(&FromWorker::Broken { text }, Vec::new())?)
+}
+
+fn runtime(socket: net::UnixStream, mapped: &Mapped, warm_bytes: u64) -> io::Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .max_blocking_threads(BLOCKING)
+        .enable_all()
+        .build()?;
+    let ended = runtime.block_on(async {
+        socket.set_nonblocking(true)?;
+        let socket = Arc::new(UnixStream::from_std(socket)?);
+        let (out, frames) = mpsc::unbounded_channel();
+        tokio::spawn(write_all(socket.clone(), frames));
+        let clock = Runtime::new(mapped.engine(), PageMap::open())?;
+        let contexts = Contexts::new(clock, warm_bytes, mapped)?;
+        let worker = Worker { out: Out(out), contexts, jobs: Arc::default() };
+        worker.out.tell(&FromWorker::Ready, Vec::new());
+        worker.serve(Reader::new(socket), mapped).await
+    });
+    // Guests that still run have nobody who waits for them.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Where answers go; a server that is gone needs none.
+#[derive(Clone)]
+pub(crate) struct Out(mpsc::UnboundedSender<Frame>);
+
+impl Out {
+    pub fn tell(&self, message: &FromWorker, body: Vec<u8>) {
+        if let Ok(frame) = Frame::new(message, body) {
+            let _ = self.0.send(frame);
+        }
+    }
+}
+
+/// An execution that is on its way.
+struct Job {
+    task: AbortHandle,
+    packs: mpsc::UnboundedSender<(Vec<OwnedFd>, bool)>,
+}
+
+/// Takes the job off the list when its task ends, however it does.
+struct Listed {
+    jobs: Arc<Mutex<HashMap<u64, Job>>>,
+    id: u64,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+struct Worker {
+    out: Out,
+    contexts: Arc<Contexts>,
+    jobs: Arc<Mutex<HashMap<u64, Job>>>,
+}
+
+impl Worker {
+    /// Until the server is gone.
+    async fn serve(&self, mut requests: Reader, mapped: &Mapped) -> io::Result<()> {
+        while let Some((request, body)) = requests.next().await? {
+            match request {
+                ToWorker::Execute(job) => {
+                    let Some(build) = mapped.find(&job.build).cloned() else {
+                        let failure = Failure::UnknownBuild;
+                        self.out.tell(&FromWorker::Failed { id: job.id, failure }, Vec::new());
+                        continue;
+                    };
+                    self.start(*job, build, body);
+                }
+                ToWorker::Packs { id, count, more } => {
+                    let fds = requests.take_fds(count)?;
+                    if let Some(job) = self.lock().get(&id) {
+                        // A job that ended meanwhile needs none.
+                        let _ = job.packs.send((fds, more));
+                    }
+                }
+                ToWorker::Cancel { id } => {
+                    if let Some(job) = self.lock().get(&id) {
+                        job.task.abort();
+                    }
+                }
+                ToWorker::Forget { key } => self.contexts.forget(&key),
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, job: crate::protocol::Execute, build: Arc<crate::Build>, stdin: Vec<u8>) {
+        let (packs, wanted) = mpsc::unbounded_channel();
+        let id = job.id;
+        // Held while the task is listed, so that it cannot end before.
+        let mut jobs = self.lock();
+        let listed = Listed { jobs: self.jobs.clone(), id };
+        let (out, contexts) = (self.out.clone(), self.contexts.clone());
+        let task = tokio::spawn(async move {
+            let _listed = listed;
+            // A panic is this execution's alone.
+            let inner = tokio::spawn(run::run(job, build, stdin, wanted, contexts, out.clone()));
+            let inner = Aborting(inner.abort_handle(), inner);
+            if let Err(error) = inner.wait().await
+                && error.is_panic()
+            {
+                let text = "the worker failed while it ran the code".to_owned();
+                let failure = Failure::Other { text };
+                out.tell(&FromWorker::Failed { id, failure }, Vec::new());
+            }
+        });
+        jobs.insert(id, Job { task: task.abort_handle(), packs });
+    }
+}
+
+/// Stops a task with the one that waits for it.
+struct Aborting(AbortHandle, tokio::task::JoinHandle<()>);
+
+impl Aborting {
+    async fn wait(mut self) -> Result<(), tokio::task::JoinError> {
+        (&mut self.1).await
+    }
+}
+
+impl Drop for Aborting {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,182 @@
+//! One execution.
+
+use super::Out;
+use super::contexts::{Contexts, Slot};
+use super::sink::Tell;
+use crate::protocol::{End, Execute, Failure, FromWorker};
+use crate::{Build, Execution, Instance, InstanceError, NewSnapshot, Outcome};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use types::CodeError;
+
+/// Packs that come in answer to `Need`, and whether more follow.
+pub(super) type Packs = mpsc::UnboundedReceiver<(Vec<OwnedFd>, bool)>;
+
+/// Runs it and says how it ended.
+pub(super) async fn run(
+    job: Execute,
+    build: Arc<Build>,
+    stdin: Vec<u8>,
+    packs: Packs,
+    contexts: Arc<Contexts>,
+    out: Out,
+) {
+    let id = job.id;
+    let ended = match job.keep {
+        true => {
+            let slot = contexts.slot(&job.key);
+            execute(&job, build, stdin, packs, &contexts, &slot, &out).await
+        }
+        // Known to nobody else, and gone with this.
+        false => {
+            execute(&job, build, stdin, packs, &contexts, &Slot::default(), &out).await
+        }
+    };
+    match ended {
+        Ok((end, pack)) => out.tell(&FromWorker::Done { id, end: Box::new(end) }, pack),
+        Err(failure) => out.tell(&FromWorker::Failed { id, failure }, Vec::new()),
+    }
+}
+
+async fn execute(
+    job: &Execute,
+    build: Arc<Build>,
+    stdin: Vec<u8>,
+    packs: Packs,
+    contexts: &Contexts,
+    slot: &Slot,
+    out: &Out,
+) -> Result<(End, Vec<u8>), Failure> {
+    let mut place = slot.instance.lock().await;
+    let warm = place.take().filter(|warm| same(warm, &build, job));
+    let mut instance = match warm {
+        Some(warm) => warm,
+        None => make(job, build, packs, contexts, out).await?,
+    };
+    let execution = Execution {
+        code: job.code.clone(),
+        name: "<code>".to_owned(),
+        env: job.env.clone(),
+        cwd: job.cwd.clone(),
+        stdin,
+        timeout: Duration::from_millis(job.timeout_ms),
+        memory_bytes: job.memory_bytes,
+        output_max: job.output_max,
+        room: job.room,
+    };
+    let tell = Tell { id: job.id, out: out.clone() };
+    // Dropped here, the instance is gone with this: what stopped in the middle is not used again.
+    let outcome = instance.execute(&execution, Box::new(tell)).await;
+    let begun = Instant::now();
+    let saved = match job.keep && outcome.stopped.is_none() {
+        true => Some(tokio::task::block_in_place(|| instance.snapshot())),
+        false => None,
+    };
+    let snapshot_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut end = end(outcome, job.keep);
+    let mut bytes = 0;
+    let mut body = Vec::new();
+    match saved {
+        Some(Ok(NewSnapshot { snapshot, pack })) => {
+            end.pack = pack.is_some();
+            body = pack.unwrap_or_default();
+            end.snapshot = Some(snapshot);
+            end.snapshot_ms = snapshot_ms;
+            bytes = instance.private_bytes();
+            *place = Some(instance);
+        }
+        Some(Err(error)) => {
+            end.rolled_back = true;
+            end.error.get_or_insert_with(|| engine_error(&error));
+        }
+        None => {}
+    }
+    end.warm_bytes = contexts.settle(slot, bytes);
+    Ok((end, body))
+}
+
+/// Whether a warm context is in the state that is asked for.
+fn same(warm: &Instance, build: &Arc<Build>, job: &Execute) -> bool {
+    let state = match (warm.snapshot_taken(), &job.snapshot) {
+        (Some(has), Some(wanted)) => has.same_state(wanted),
+        _ => false,
+    };
+    state && Arc::ptr_eq(warm.build(), build)
+}
+
+async fn make(
+    job: &Execute,
+    build: Arc<Build>,
+    packs: Packs,
+    contexts: &Contexts,
+    out: &Out,
+) -> Result<Instance, Failure> {
+    let places = contexts.places(&job.build).map_err(|text| Failure::Other { text })?;
+    let clock = contexts.clock.clone();
+    let made = match &job.snapshot {
+        None => Instance::from_base(build, clock, places, job.memory_bytes).await,
+        Some(snapshot) => {
+            let bytes = match snapshot.packs.is_empty() {
+                true => Vec::new(),
+                false => fetch(job.id, snapshot.packs.len(), packs, out).await?,
+            };
+            Instance::restore(build, clock, places, job.memory_bytes, snapshot, &bytes).await
+        }
+    };
+    made.map_err(|error| match error {
+        InstanceError::Pack { file, error } => Failure::Pack { file, what: error.to_string() },
+        other => Failure::Other { text: other.to_string() },
+    })
+}
+
+async fn fetch(
+    id: u64,
+    count: usize,
+    mut packs: Packs,
+    out: &Out,
+) -> Result<Vec<Vec<u8>>, Failure> {
+    let other = |text: &str| Failure::Other { text: text.to_owned() };
+    out.tell(&FromWorker::Need { id }, Vec::new());
+    let mut files = Vec::new();
+    loop {
+        let (fds, more) = packs.recv().await.ok_or_else(|| other("the packs did not come"))?;
+        files.extend(fds.into_iter().map(File::from));
+        if !more || files.len() > count {
+            break;
+        }
+    }
+    let read = files.into_iter().map(|mut file| {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    tokio::task::block_in_place(|| read.collect::<Result<Vec<_>, _>>())
+        .map_err(|e| other(&format!("a pack cannot be read: {e}")))
+}
+
+fn end(outcome: Outcome, keep: bool) -> End {
+    End {
+        result: outcome.result,
+        error: outcome.error,
+        cwd: outcome.cwd,
+        usage: outcome.usage,
+        truncated: outcome.truncated,
+        rolled_back: keep && outcome.stopped.is_some(),
+        snapshot: None,
+        pack: false,
+        snapshot_ms: 0,
+        warm_bytes: 0,
+    }
+}
+
+fn engine_error(error: &InstanceError) -> CodeError {
+    CodeError {
+        name: "EngineError".to_owned(),
+        message: error.to_string(),
+        traceback: Vec::new(),
+        line_number: None,
+    }
+}

@@ -1,0 +1,85 @@
+//! What a zygote maps, and its workers have from the fork on.
+
+use crate::build::Build;
+use crate::engines::{Cache, EngineBuild};
+use crate::memory::load_module;
+use crate::{BaseMeta, drivers, new_engine};
+use rustix::fs::{Mode, OFlags};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use wasmtime::{Engine, Module};
+
+/// Builds that are mapped.
+pub(crate) struct Mapped {
+    engine: Engine,
+    /// The engine cache; `None`: there is none yet.
+    cache: Option<OwnedFd>,
+    /// By [`EngineBuild::build`] and name.
+    builds: HashMap<(String, String), Arc<Build>>,
+}
+
+impl Mapped {
+    /// Maps builds. Also gives those that could not be, and why.
+    pub fn load(cache: &Path, builds: &[EngineBuild]) -> io::Result<(Self, Vec<(String, String)>)> {
+        let engine = new_engine().map_err(|e| io::Error::other(format!("{e:#}")))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let place = match rustix::fs::open(cache, flags, Mode::empty()) {
+            Ok(place) => Some(place),
+            Err(rustix::io::Errno::NOENT) => None,
+            Err(e) => return Err(e.into()),
+        };
+        let mut mapped = Self { engine, cache: place, builds: HashMap::new() };
+        let mut modules = HashMap::new();
+        let mut broken = Vec::new();
+        for build in builds {
+            match mapped.one(&Cache::new(cache), build, &mut modules) {
+                Ok(loaded) => {
+                    mapped.builds.insert((build.build(), build.name.clone()), loaded);
+                }
+                Err(what) => broken.push((build.build(), what)),
+            }
+        }
+        Ok((mapped, broken))
+    }
+
+    fn one(
+        &self,
+        cache: &Cache,
+        build: &EngineBuild,
+        modules: &mut HashMap<PathBuf, Module>,
+    ) -> Result<Arc<Build>, String> {
+        let driver = drivers::find(&build.name).ok_or("no driver speaks to it")?;
+        let path = cache.path(&build.module);
+        let module = match modules.get(&path) {
+            Some(module) => module.clone(),
+            None => {
+                let module = load_module(&self.engine, &path).map_err(|e| format!("{e:#}"))?;
+                modules.insert(path, module.clone());
+                module
+            }
+        };
+        let text = std::fs::read(cache.path(&build.meta)).map_err(|e| e.to_string())?;
+        let meta: BaseMeta = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        let image = File::open(cache.path(&build.image)).map_err(|e| e.to_string())?;
+        Build::new(&module, image, meta, driver).map_err(|e| e.to_string())
+    }
+
+    /// The engine of all of them.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The directory of the engine cache.
+    pub fn cache(&self) -> Option<&OwnedFd> {
+        self.cache.as_ref()
+    }
+
+    /// A build, where it is mapped.
+    pub fn find(&self, build: &EngineBuild) -> Option<&Arc<Build>> {
+        self.builds.get(&(build.build(), build.name.clone()))
+    }
+}
