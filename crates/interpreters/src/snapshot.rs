@@ -1,59 +1,99 @@
-//! What is known of a saved context: all but its pages, which lie in packs.
+//! What is kept of a context beside its packs.
 
 use crate::wasi::SavedFd;
 use serde::{Deserialize, Serialize};
 
-/// The saved state of a context. Others keep it as it is, and look at its numbers.
+/// What is kept of a context: which packs, over which base, and what is not memory. It is one
+/// text in the context's record, and changes as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
-    /// How many executions were saved, this one included.
+    /// How many snapshots the context has had, this one included.
     pub seq: u64,
-    /// SHA-256 of the original module, hex.
+    /// SHA-256 of the wasm module, hex.
     pub wasm: String,
     /// BLAKE3 of the base image, hex.
     pub base: String,
     /// Size of the linear memory, bytes.
     pub memory_bytes: u64,
-    /// The packs that make it of the base, oldest first.
+    /// Its packs, oldest first.
     pub packs: Vec<PackRef>,
-    /// Open files that are not as at first.
+    /// Its open files.
     pub fds: Vec<SavedFd>,
-    /// The monotonic clock, ns.
+    /// Its monotonic clock, ns.
     pub clock_ns: u64,
-    /// Processor time that it took in all, ns.
+    /// Processor time that it has taken in its whole life, ns.
     #[serde(default)]
     pub cpu_ns: u64,
-    /// 64 KiB pages of the memory with a byte that is not zero.
+    /// Pages of 64 KiB with a byte that is not zero.
     pub pages64k: u64,
-    /// 1 MiB chunks that hold such a page.
+    /// Chunks of 1 MiB with such a page.
     pub chunks1m: u64,
+}
+
+impl Snapshot {
+    /// Whether both are the same state, whatever their packs are called.
+    pub fn same_state(&self, other: &Snapshot) -> bool {
+        let packs = |of: &Snapshot| of.packs.iter().map(|p| p.hash.clone()).collect::<Vec<_>>();
+        let plain = |of: &Snapshot| Snapshot { packs: Vec::new(), ..of.clone() };
+        packs(self) == packs(other) && plain(self) == plain(other)
+    }
+
+    /// What its packs take on the disk, bytes.
+    pub fn disk_bytes(&self) -> u64 {
+        self.packs.iter().map(PackRef::disk_bytes).sum()
+    }
 }
 
 /// A pack of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackRef {
-    /// Its file, in the context's directory.
+    /// Its file's name. Two packs of one name have the same bytes.
     pub file: String,
-    /// BLAKE3 of its contents, hex.
+    /// Its hash, hex.
     pub hash: String,
-    /// Pages that it changes.
+    /// How many pages it speaks of.
     pub pages: u64,
-    /// Its length, bytes.
+    /// The file's size, bytes.
     pub bytes: u64,
 }
 
-impl Snapshot {
-    /// Whether both are the same state, whatever their packs are called.
-    pub fn same_state(&self, other: &Snapshot) -> bool {
-        let hashes = |of: &Snapshot| of.packs.iter().map(|p| p.hash.clone()).collect::<Vec<_>>();
-        (self.seq, &self.wasm, &self.base) == (other.seq, &other.wasm, &other.base)
-            && hashes(self) == hashes(other)
-    }
+/// Size of a block that a file's size is rounded up to, bytes.
+const BLOCK: u64 = 4096;
 
-    /// What its packs take on the disk, bytes.
+impl PackRef {
+    /// What it takes on the disk, bytes.
     pub fn disk_bytes(&self) -> u64 {
-        self.packs.iter().map(|pack| pack.bytes).sum()
+        self.bytes.next_multiple_of(BLOCK)
     }
+}
+
+/// A snapshot that was taken, and is not kept yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewSnapshot {
+    /// What to keep in the record.
+    pub snapshot: Snapshot,
+    /// The pack to write before, if there is a new one: the last of `snapshot.packs`.
+    pub pack: Option<Vec<u8>>,
+}
+
+/// What is known of a base image, kept beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BaseMeta {
+    /// SHA-256 of the wasm module as its package holds it, hex.
+    pub wasm: String,
+    /// BLAKE3 of the image, hex.
+    pub base: String,
+    /// Size of the memory, bytes.
+    pub memory_bytes: u64,
+    /// Which of its pages are not zero: see [`crate::pages::NonZero::to_hex`].
+    pub non_zero: String,
+    /// Files that were open.
+    pub fds: Vec<SavedFd>,
+    /// Its monotonic clock, ns.
+    pub clock_ns: u64,
+    /// What the driver needs to find itself again.
+    pub handles: serde_json::Value,
 }

@@ -36,11 +36,6 @@ impl Mem<'_> {
         self.put(at, &value.to_le_bytes())
     }
 
-    pub(crate) fn u32(&self, at: u32) -> Result<u32, Errno> {
-        let bytes = self.get(at, 4)?;
-        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-    }
-
     /// The buffers of a list of them, all of which lie in memory.
     pub(crate) fn iovecs(&self, at: u32, count: u32) -> Result<Vec<IoVec>, Errno> {
         if count > IOVECS_MAX {

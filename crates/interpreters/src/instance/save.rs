@@ -1,0 +1,146 @@
+//! Taking a snapshot.
+
+use super::{Instance, Saved};
+use crate::build::hex;
+use crate::pages::{self, Content, PageIndex};
+use crate::{InstanceError, NewSnapshot, PackRef, Snapshot, pack};
+use std::collections::BTreeSet;
+
+/// A context with at most this many pages is written whole: one pack is always quicker to read.
+const WHOLE: usize = 256;
+
+impl Instance {
+    /// Takes a snapshot of the state that it is in. The next one is compared with this one: if
+    /// this one is not kept, the instance is to be dropped.
+    ///
+    /// # Errors
+    /// [`InstanceError::NotAtRest`], also of a dead instance; [`InstanceError::Write`].
+    pub fn snapshot(&mut self) -> Result<NewSnapshot, InstanceError> {
+        if self.dead {
+            return Err(InstanceError::NotAtRest("it was stopped".into()));
+        }
+        self.rest.check(&self.build.linked, &mut self.live)?;
+        let memory = self.live.memory.data(&self.live.store);
+        let written = self.runtime.pages.written(memory);
+        let now = pages::diff(memory, self.build.image.bytes(), &written);
+
+        let (before, known, lists) = match &self.saved {
+            Some(saved) => (saved.pages.as_slice(), &*saved.snapshot.packs, &*saved.packs),
+            None => (&[][..], &[][..], &[][..]),
+        };
+        let changed = changes(before, &now);
+        let keep = keep(changed.len(), now.len(), lists);
+        let (list, content) = match keep {
+            0 => (now.iter().map(|(index, _)| *index).collect(), select(&now, None)),
+            keep => {
+                let merged = lists[keep..].iter().flatten().chain(&changed);
+                let set: BTreeSet<PageIndex> = merged.copied().collect();
+                let list: Vec<_> = set.into_iter().collect();
+                let content = select(&now, Some(&list));
+                (list, content)
+            }
+        };
+
+        let seq = self.saved.as_ref().map_or(0, |saved| saved.snapshot.seq) + 1;
+        let mut packs = known[..keep].to_vec();
+        let mut lists = lists[..keep].to_vec();
+        // Nothing to say: nothing is written.
+        let pack = if content.is_empty() {
+            None
+        } else {
+            let written = pack::write(&self.build.id, seq, memory, &content)?;
+            let hash = hex(&written.hash);
+            packs.push(PackRef {
+                file: format!("{seq:06}-{}.pack", &hash[..16]),
+                hash,
+                pages: content.len() as u64,
+                bytes: written.bytes.len() as u64,
+            });
+            lists.push(list);
+            Some(written.bytes)
+        };
+        let wasi = &self.live.store.data().wasi;
+        let (pages64k, chunks1m) = self.build.non_zero.count(&now);
+        let snapshot = Snapshot {
+            seq,
+            wasm: self.build.meta.wasm.clone(),
+            base: self.build.meta.base.clone(),
+            memory_bytes: memory.len() as u64,
+            packs,
+            fds: wasi.save(),
+            clock_ns: wasi.clocks.monotonic(),
+            cpu_ns: wasi.clocks.cpu_total(),
+            pages64k,
+            chunks1m,
+        };
+        self.saved = Some(Saved { snapshot: snapshot.clone(), pages: now, packs: lists });
+        Ok(NewSnapshot { snapshot, pack })
+    }
+}
+
+/// Pages whose content is another one than before, in order; both lists are.
+fn changes(
+    before: &[(PageIndex, Content)],
+    now: &[(PageIndex, Content)],
+) -> Vec<PageIndex> {
+    let (mut old, mut new) = (before.iter().peekable(), now.iter().peekable());
+    let mut changed = Vec::new();
+    loop {
+        match (old.peek(), new.peek()) {
+            (None, None) => return changed,
+            (Some((a, x)), Some((b, y))) if a == b => {
+                if x != y {
+                    changed.push(*a);
+                }
+                old.next();
+                new.next();
+            }
+            (Some((a, _)), Some((b, _))) if a < b => {
+                changed.push(*a);
+                old.next();
+            }
+            (Some((a, _)), None) => {
+                changed.push(*a);
+                old.next();
+            }
+            (_, Some((b, _))) => {
+                changed.push(*b);
+                new.next();
+            }
+        }
+    }
+}
+
+/// How many of the packs stay; the others become part of the new one. Sizes halve from pack to
+/// pack, so that there are few, and what they hold in vain is less than what they hold.
+fn keep(changed: usize, live: usize, packs: &[Vec<PageIndex>]) -> usize {
+    let total: usize = packs.iter().map(Vec::len).sum();
+    if live <= WHOLE || total + changed > 2 * live + WHOLE {
+        return 0;
+    }
+    let mut keep = packs.len();
+    let mut size = changed;
+    while keep > 0 && changed > 0 && packs[keep - 1].len() <= 2 * size {
+        keep -= 1;
+        size += packs[keep].len();
+    }
+    keep
+}
+
+/// What to write of these pages (all that differ from the base without a list), in order.
+fn select(
+    now: &[(PageIndex, Content)],
+    list: Option<&[PageIndex]>,
+) -> Vec<(PageIndex, Option<Content>)> {
+    let Some(list) = list else {
+        return now.iter().map(|(index, content)| (*index, Some(*content))).collect();
+    };
+    let find = |index: &PageIndex| {
+        let found = now.binary_search_by_key(index, |(index, _)| *index).ok();
+        (*index, found.map(|at| now[at].1))
+    };
+    list.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests;
