@@ -29,7 +29,7 @@ pub use error::InstanceError;
 pub use guest::{Guest, Live};
 pub use instance::{Execution, Instance, Outcome};
 pub use limits::Limits;
-pub use memory::Image;
+pub use memory::{Image, load_module};
 pub use runtime::Runtime;
 pub use service::{
     Done, Error, Event, Interpreters, Job, NewPack, Options, PackDir, Saved, Worker, WorkerSpec,

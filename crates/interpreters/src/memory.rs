@@ -214,7 +214,7 @@ unsafe impl LinearMemory for Reservation {
 ///
 /// # Errors
 /// Where the file is none, or was compiled for another configuration, version or processor.
-pub(crate) fn load_module(
+pub fn load_module(
     engine: &wasmtime::Engine,
     path: &std::path::Path,
 ) -> wasmtime::Result<wasmtime::Module> {

@@ -14,9 +14,8 @@ sub Sandkeep::enter {
 
 package Sandkeep;
 use strict;
-use warnings;
 use utf8;
-no warnings qw(experimental::builtin exiting utf8);
+no warnings;
 
 use Carp ();
 use Cwd ();
@@ -32,10 +31,15 @@ use File::Spec ();
 use File::Path ();
 use File::Temp ();
 
+# Errors that are told from where a caller stands are not told from here.
+$Carp::Internal{Sandkeep} = 1;
+
 my $LIMIT = 1 << 20;
 my $DEPTH = 64;
 my $FRAMES = 40;
 my $INT = 2**53 - 1;
+my $UNKNOWN = '{"cwd":"/workspace","result":null,"error":{"name":"PerlError",'
+    . '"message":"the result cannot be shown","traceback":[]}}';
 my %ESCAPES = ('"' => '\\"', '\\' => '\\\\', "\n" => '\\n', "\r" => '\\r', "\t" => '\\t');
 $ESCAPES{ chr $_ } //= sprintf '\\u%04x', $_ for 0 .. 31;
 my @FORMS = (['to_html', 'text/html'], ['to_svg', 'image/svg+xml'], ['to_png', 'image/png']);
@@ -95,12 +99,10 @@ $lossless = sub {
     return $value ? 'true' : 'false' if builtin::is_bool($value);
     if (builtin::created_as_number($value)) {
         die 'number' if $value != $value || $value - $value != 0;
-        if ($value == int $value && abs $value < 1e15) {
-            return sprintf '%.0f', $value;
-        }
-        if ($value == int $value && abs $value < 1e19) {
+        # Integers are written with all their digits, and other numbers of that size are not.
+        if ("$value" =~ /\A-?[0-9]+\z/) {
             die 'number' if abs $value > $INT;
-            return sprintf '%.0f', $value;
+            return "$value";
         }
         for my $digits (15 .. 17) {
             my $text = sprintf "%.${digits}g", $value;
@@ -207,19 +209,24 @@ $failure = sub {
     my $text = eval {
         defined $blessed->($error) && $error->can('message') ? '' . $error->message : undef;
     } // $shown->($error);
-    my ($number) = $text =~ /.* at \Q$line\E line (\d+)/s;
+    # In a trace that the guest's own code took, our calls are the last ones.
+    $text =~ s/\n\t(?:eval '#line 1 "\Q$line\E"|(?:Sandkeep|__ANON__)::__ANON__).*/\n/s unless ref $error;
+    my ($called) = map { /called at \Q$line\E line (\d+)\z/ } @frames;
+    $text =~ s/ at \Q$line\E line \K0(?=\.)/$called/ if $called;
+    my ($number) = $text =~ / at \Q$line\E line (\d+)/;
     my @trace;
-    if (defined $raised && (ref $raised ? ref $error && $raised == $error : $raised eq $error)) {
+    my @lines = split /\n/, $text;
+    if (@lines == 1 && defined $raised && (ref $raised ? ref $error && $raised == $error : $raised eq $error)) {
         @trace = @frames;
         $number //= $place;
     }
     my $message = $text;
-    $message =~ s/ at \Q$line\E line \d+(?:, <\w+> (?:line|chunk) \d+)?\.\n\z//;
+    $message =~ s/\n\t.* called at .*//s unless ref $error;
+    $message =~ s/ at \Q$line\E line \d+(?:, <\w+> (?:line|chunk) \d+)?\.\n?\z//;
     $message =~ s/\n\z//;
-    my @lines = split /\n/, $text;
     return '{"name":' . $quote->($name) . ',"message":' . $quote->($message) . ',"traceback":['
         . join(',', map { $quote->($_) } @lines, @trace) . ']'
-        . (defined $number ? ',"lineNumber":' . (0 + $number) : '') . '}';
+        . ($number ? ',"lineNumber":' . (0 + $number) : '') . '}';
 };
 
 # Names that code may have declared outside of blocks: too many rather than too few.
@@ -301,7 +308,6 @@ $run = sub {
         utf8::decode($here);
         '{"cwd":' . $quote->($here) . ",\"result\":$shown,\"error\":" . ($failed || 'null') . '}';
     };
-    $answer //= '{"cwd":"/workspace","result":null,"error":{"name":"PerlError","message":"the result cannot be shown","traceback":[]}}';
     return $answer;
 };
 
@@ -326,9 +332,9 @@ my $publish = sub {
 *main::display = $display;
 my $guarded;
 $guarded = sub {
-    my $answer = $run->(@_);
+    my $answer = eval { $run->(@_) };
     $publish->($guarded);
-    return $answer;
+    return $answer // $UNKNOWN;
 };
 $publish->($guarded);
 1;
