@@ -17,6 +17,8 @@ fn main() {
     // First of all, while nothing is allocated: this process may have been asked to be the
     // helper that clones, and what it has touched by then makes each clone slower.
     spawner::run_if_asked();
+    // Or to be the zygote, which forks as well and must not have a second thread.
+    interpreters::run_if_asked();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
