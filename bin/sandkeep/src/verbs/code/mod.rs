@@ -39,7 +39,7 @@ pub struct Args {
     /// The sandbox.
     #[arg(value_name = "NAME", required_unless_present = "stateless")]
     first: Option<OsString>,
-    /// A file with the code; `-` is standard input.
+    /// A file with the code, whose name tells the language; `-` is standard input.
     #[arg(value_name = "FILE", conflicts_with = "code")]
     file: Option<OsString>,
     /// The code.
@@ -76,7 +76,7 @@ pub struct EngineArgs {
     /// The engine by its binding: PYTHON, PYTHON_DATA, JAVASCRIPT, RUBY, PERL.
     #[arg(long, value_name = "BINDING", conflicts_with = "language")]
     pub binding: Option<String>,
-    /// The first engine of this language [default: after the file's name, else python].
+    /// The first engine of this language [default: python].
     #[arg(long, value_name = "LANGUAGE", value_parser = language)]
     pub language: Option<Language>,
 }
