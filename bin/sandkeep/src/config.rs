@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use types::TimeDefaults;
 
 /// The keys, as they stand in a file; in the environment `SANDKEEP_IDLE_LIMIT` and so on.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "listen",
     "data",
     "stop-on-exit",
@@ -27,6 +27,7 @@ const KEYS: [&str; 14] = [
     "runtime",
     "id-base",
     "disk-floor",
+    "engine-cache",
     "log-format",
 ];
 
@@ -91,6 +92,10 @@ pub struct Config {
     /// Bytes of free space below which writers are frozen; `None`: the engine's default.
     #[serde(deserialize_with = "values::optional_number")]
     pub disk_floor: Option<u64>,
+    /// Where engines for code are installed; `None`: the default place.
+    pub engine_cache: Option<PathBuf>,
+    /// Names for engines, over the usual ones: in the file alone.
+    pub bindings: BTreeMap<String, String>,
     /// How the log looks.
     pub log_format: LogFormat,
 }
@@ -151,6 +156,8 @@ fn defaults() -> serde_json::Value {
         "runtime": "runc",
         "id-base": null,
         "disk-floor": null,
+        "engine-cache": null,
+        "bindings": {},
         "log-format": "text",
     })
 }
@@ -194,7 +201,7 @@ fn explain(error: &figment::Error, file: Option<&Path>) -> Failure {
     };
     match &error.kind {
         Kind::UnknownField(field, _) => Failure::new(format!("unknown key {field:?}{from}"))
-            .hint(format!("the keys are {}", KEYS.join(", "))),
+            .hint(format!("the keys are {}, and the table [bindings]", KEYS.join(", "))),
         kind if key.is_empty() => Failure::new(format!("the configuration{from}: {kind}")),
         kind => Failure::new(format!("{key:?}{from}: {kind}")),
     }

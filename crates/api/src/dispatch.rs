@@ -25,12 +25,20 @@ pub(crate) struct Call {
     pub id: RequestId,
     pub headers: HeaderMap,
     pub query: Query,
+    pub named: path::Named,
     pub body: Bytes,
     /// The body of a route that reads it itself.
     pub incoming: body::Incoming,
     /// The file that the path names, as bytes; empty where it names none.
     pub file: Vec<u8>,
     pub client: Client,
+}
+
+impl Call {
+    /// What the path names within the sandbox. Errors: as [`path::Named::get`].
+    pub fn named(&self, field: &str) -> Result<&str> {
+        self.named.get(field)
+    }
 }
 
 /// Answers one request. `routes` are those of its path, one for each method.
@@ -109,9 +117,9 @@ async fn admit(
         BodyRule::Required(limit) => body::read(app, body, &parts.headers, limit, true).await?,
     };
     let client = parts.extensions.get::<Client>().cloned().unwrap_or_default();
-    let file = std::mem::take(&mut target.file);
+    let (file, named) = (std::mem::take(&mut target.file), target.take_others());
     let (app, id, headers) = (app.clone(), *id, parts.headers);
-    let call = Call { app, id, headers, query, body, incoming, file, client };
+    let call = Call { app, id, headers, query, named, body, incoming, file, client };
     Ok((route.handler, call, target))
 }
 

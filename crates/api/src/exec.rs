@@ -1,12 +1,12 @@
 //! Running a command: whole, or as a stream of events.
 
 use crate::dispatch::Call;
-use crate::{json, reply};
+use crate::{accept, json, reply};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use hyper::header::{ACCEPT, CONTENT_LENGTH, HeaderValue};
-use hyper::{HeaderMap, StatusCode};
+use hyper::StatusCode;
+use hyper::header::{CONTENT_LENGTH, HeaderValue};
 use sandbox::{Collected, ExecStream};
 use std::io;
 use types::{Error, ErrorCode, ExecEvent, ExecRequest, ExecResult, Result, SandboxName};
@@ -51,9 +51,9 @@ async fn run(mut call: Call, name: SandboxName) -> Result<Response> {
     // The text and what is read from it need not both be kept while the command runs.
     let request: ExecRequest = json::parse(&std::mem::take(&mut call.body))?;
     request.validate()?;
-    if wants_events(&call.headers) {
+    if accept::first_of(&call.headers, &[accept::LINES]).is_some() {
         let events = call.app.sandboxes.exec_stream(&name, request).await?;
-        let kind = HeaderValue::from_static("application/x-ndjson");
+        let kind = HeaderValue::from_static(accept::LINES);
         return Ok(reply::bytes(StatusCode::OK, kind, lines(call, events)));
     }
     tokio::select! {
@@ -107,15 +107,4 @@ fn lines(call: Call, events: ExecStream) -> Body {
         });
         Some((line, (call, events)))
     }))
-}
-
-fn wants_events(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(ACCEPT).iter().filter_map(|v| v.to_str().ok());
-    values.flat_map(|v| v.split(',')).any(|range| {
-        let mut parts = range.split(';').map(str::trim);
-        let ours = parts.next().is_some_and(|t| t.eq_ignore_ascii_case("application/x-ndjson"));
-        // A weight of nought refuses.
-        let refused = parts.filter_map(|p| p.strip_prefix("q=")).any(|q| q.parse() == Ok(0.0));
-        ours && !refused
-    })
 }

@@ -4,9 +4,12 @@
 //! What differs between routes stands in one table, [`routes`], from which the router and the
 //! API document are built and which the tests walk.
 
+mod accept;
 mod auth;
 mod body;
+mod code;
 mod connection;
+mod contexts;
 mod dispatch;
 mod documents;
 mod exec;

@@ -22,6 +22,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         (name = "sandboxes", description = "Sandboxes, their settings and their instances."),
         (name = "commands", description = "Running commands."),
         (name = "files", description = "Files below /workspace."),
+        (name = "code", description = "Code contexts: interpreters whose memory is kept."),
         (name = "history", description = "What ran, and why it stopped."),
         (name = "users", description = "Sandboxes by user: adapters on the same sandboxes."),
         (name = "own", description = "The caller's own sandboxes: adapters on the same sandboxes."),
@@ -34,6 +35,11 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         crate::v1::executions, crate::v1::logs,
         crate::files::root, crate::files::change, crate::files::get, crate::files::put,
         crate::files::delete, crate::files::pack, crate::files::unpack, crate::files::watch,
+        crate::contexts::set_env, crate::contexts::create, crate::contexts::list,
+        crate::contexts::get, crate::contexts::delete, crate::code::in_context,
+        crate::contexts::fork, crate::contexts::checkpoint, crate::contexts::checkpoints,
+        crate::contexts::roll_back, crate::contexts::delete_checkpoint, crate::code::in_sandbox,
+        crate::code::stateless, crate::code::bindings,
         crate::documents::directory, crate::documents::record, crate::exec::of_a_user,
         crate::documents::destroy, crate::documents::own_record, crate::exec::own,
         crate::documents::own_stop,
@@ -119,6 +125,20 @@ fn name_schema() -> ObjectBuilder {
 fn name_parameter(name: &str) -> Parameter {
     if let Some(name) = name.strip_prefix('*') {
         return path_parameter(name);
+    }
+    let plain = match name {
+        "ctx" => Some("The context's id."),
+        "checkpoint" => Some("The checkpoint's name."),
+        _ => None,
+    };
+    if let Some(what) = plain {
+        return ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .description(Some(what))
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+            .build();
     }
     let what = if name == "owner" { "Whose sandboxes." } else { "The sandbox's id." };
     let rule = "1 to 63 characters from A-Z a-z 0-9 . _ -, no hyphen at either end, not `.` or `..`; percent-decoded once.";

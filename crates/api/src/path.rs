@@ -14,11 +14,25 @@ pub(crate) struct Target {
     id: Option<SandboxId>,
     /// What `{*path}` stands for, decoded: bytes, with slashes between names.
     pub file: Vec<u8>,
+    others: Named,
+}
+
+/// What a path names within a sandbox, by the pattern's word for it.
+#[derive(Default)]
+pub(crate) struct Named(Vec<(&'static str, String)>);
+
+impl Named {
+    /// Errors: `INTERNAL` where the pattern has no such word.
+    pub fn get(&self, field: &str) -> Result<&str> {
+        let found = self.0.iter().find(|(known, _)| *known == field);
+        let none = || Error::new(ErrorCode::Internal, format!("the route names no {field}"));
+        found.map(|(_, text)| text.as_str()).ok_or_else(none)
+    }
 }
 
 impl Target {
     /// The names in `path`, which has the shape of `pattern`. Errors: `VALIDATION_FAILED`.
-    pub fn of(pattern: &str, path: &str) -> Result<Self> {
+    pub fn of(pattern: &'static str, path: &str) -> Result<Self> {
         let mut target = Self::default();
         for (at, (pattern, raw)) in pattern.split('/').zip(path.split('/')).enumerate() {
             if pattern == WILDCARD {
@@ -33,10 +47,17 @@ impl Target {
             })?;
             match field {
                 "owner" => target.owner = Some(text.parse().map_err(|e| refused(field, &e))?),
+                // No rule: what is not there is not found.
+                "ctx" | "checkpoint" => target.others.0.push((field, text.into_owned())),
                 _ => target.id = Some(text.parse().map_err(|e| refused(field, &e))?),
             }
         }
         Ok(target)
+    }
+
+    /// What it names within the sandbox.
+    pub fn take_others(&mut self) -> Named {
+        std::mem::take(&mut self.others)
     }
 
     pub fn owner(self) -> Result<Owner> {

@@ -1,7 +1,7 @@
 //! The table of routes. What is not in it does not exist.
 
 use crate::dispatch::{Call, dispatch};
-use crate::{App, documents, exec, files, meta, path, v1};
+use crate::{App, code, contexts, documents, exec, files, meta, path, v1};
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::any;
@@ -143,6 +143,18 @@ const FILE_WRITE: &[E] =
 const FILE_READ: &[E] = &[E::IsDirectory, E::RangeNotSatisfiable];
 /// There are so many at once.
 const TURNS: &[E] = &[E::TooManyRequests];
+/// The context must be there, and its turn may not come.
+const CONTEXT: &[E] = &[E::SandboxNotFound, E::ContextNotFound, E::SandboxDestroyed];
+/// A sandbox has so many and no more.
+const MANY: &[E] = &[E::TooManyContexts];
+/// A checkpoint's name is its own.
+const KEPT: &[E] = &[E::CheckpointExists];
+/// The checkpoint must be there.
+const NO_CHECKPOINT: &[E] = &[E::CheckpointNotFound];
+/// An engine must be there.
+const ENGINE: &[E] = &[E::EngineNotInstalled, E::NotSupported];
+/// What is kept of it must be whole, of an engine that is there, and can be kept again.
+const SAVED: &[E] = &[E::EngineChanged, E::SnapshotCorrupt, E::ExecutionNotSaved];
 
 routes! {
     GET "/v1/sandboxes" ["prefix", "state", "limit", "cursor"] Ignored [] => Owner v1::list;
@@ -171,6 +183,29 @@ routes! {
     PUT "/v1/sandboxes/{id}/archive" ["path"] Streamed [FILE, FILE_WRITE, TURNS]
         => Sandbox files::unpack;
     GET "/v1/sandboxes/{id}/watch" ["path"] Ignored [KNOWN, FILE, TURNS] => Sandbox files::watch;
+
+    POST "/v1/sandboxes/{id}/env" [] Required(SMALL_BODY) [WRITE] => Sandbox contexts::set_env;
+    POST "/v1/sandboxes/{id}/contexts" [] Required(SMALL_BODY) [ENGINE, MANY, WRITE]
+        => Sandbox contexts::create;
+    GET "/v1/sandboxes/{id}/contexts" [] Ignored [KNOWN] => Sandbox contexts::list;
+    GET "/v1/sandboxes/{id}/contexts/{ctx}" [] Ignored [CONTEXT] => Sandbox contexts::get;
+    DELETE "/v1/sandboxes/{id}/contexts/{ctx}" [] Ignored [CONTEXT] => Sandbox contexts::delete;
+    POST "/v1/sandboxes/{id}/contexts/{ctx}/execute" [] Required(EXEC_BODY)
+        [CONTEXT, TURNS, ENGINE, SAVED, WRITE] => Sandbox code::in_context;
+    POST "/v1/sandboxes/{id}/contexts/{ctx}/fork" [] Optional(SMALL_BODY)
+        [CONTEXT, TURNS, MANY, WRITE] => Sandbox contexts::fork;
+    POST "/v1/sandboxes/{id}/contexts/{ctx}/checkpoints" [] Required(SMALL_BODY)
+        [CONTEXT, TURNS, KEPT, WRITE] => Sandbox contexts::checkpoint;
+    GET "/v1/sandboxes/{id}/contexts/{ctx}/checkpoints" [] Ignored [CONTEXT]
+        => Sandbox contexts::checkpoints;
+    POST "/v1/sandboxes/{id}/contexts/{ctx}/checkpoints/{checkpoint}/rollback" []
+        Optional(SMALL_BODY) [CONTEXT, TURNS, NO_CHECKPOINT, WRITE] => Sandbox contexts::roll_back;
+    DELETE "/v1/sandboxes/{id}/contexts/{ctx}/checkpoints/{checkpoint}" [] Ignored
+        [CONTEXT, NO_CHECKPOINT] => Sandbox contexts::delete_checkpoint;
+    POST "/v1/sandboxes/{id}/execute" [] Required(EXEC_BODY)
+        [CONTEXT, TURNS, ENGINE, MANY, SAVED, WRITE] => Sandbox code::in_sandbox;
+    POST "/v1/execute" [] Required(EXEC_BODY) [ENGINE] => Owner code::stateless;
+    GET "/v1/bindings" [] Ignored [] => Owner code::bindings;
 
     GET "/users/{owner}/sandboxes" [] Ignored [] => Owner documents::directory;
     GET "/users/{owner}/sandboxes/{session}" [] Ignored [KNOWN] => Sandbox documents::record;

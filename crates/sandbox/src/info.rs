@@ -3,10 +3,15 @@
 use crate::errors;
 use containers::{Capabilities, Engine};
 use store::SandboxRow;
-use types::{ObjectId, Result, SandboxInfo, State, WorkspaceInfo, iso8601};
+use types::{ContextInfo, ObjectId, Result, SandboxInfo, State, WorkspaceInfo, iso8601};
 
 /// The info of a row, on an engine that can do this.
-pub(crate) fn of(row: SandboxRow, workspace: WorkspaceInfo, can: Capabilities) -> SandboxInfo {
+pub(crate) fn of(
+    row: SandboxRow,
+    contexts: Vec<ContextInfo>,
+    workspace: WorkspaceInfo,
+    can: Capabilities,
+) -> SandboxInfo {
     let limits = [
         ("memoryMib", can.memory_limit),
         ("pids", can.pids_limit),
@@ -19,7 +24,7 @@ pub(crate) fn of(row: SandboxRow, workspace: WorkspaceInfo, can: Capabilities) -
         created_at: iso8601(row.created_at),
         last_used: iso8601(row.last_activity),
         env_vars: row.env_vars,
-        contexts: Vec::new(),
+        contexts,
         workspace,
         expires_at: (ttl > 0 && !row.expired).then(|| row.last_activity + ttl as i64),
         owner: row.name.owner,

@@ -4,6 +4,7 @@
 //! `service.rs` is what callers see.
 
 mod busy;
+mod code;
 mod errors;
 mod exec;
 mod files;
@@ -18,6 +19,7 @@ mod text;
 mod world;
 
 pub use busy::Busy;
+pub use code::{Binding, CodeOptions, CodeStream};
 pub use exec::{Collected, ExecStream};
 pub use files::{Changes, Download, Files, Packed, Unpacking, Uploading};
 pub use service::{Options, Sandboxes};

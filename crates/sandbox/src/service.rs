@@ -1,6 +1,7 @@
 //! What callers may ask of sandboxes.
 
 use crate::busy::Busy;
+use crate::code::{Code, CodeOptions};
 use crate::errors;
 use crate::exec::{Collected, ExecStream, Running};
 use crate::machine::Why;
@@ -15,9 +16,9 @@ use std::time::Duration;
 use store::{ListFilter, SandboxRow, Store};
 use tokio::sync::{Notify, oneshot};
 use types::{
-    Cause, DirectoryEntry, Error, ErrorCode, ExecRequest, Execution, Owner, Page, Patch, Record,
-    Result, SandboxInfo, SandboxName, Settings, SettingsRequest, State, Stop, StopRequest,
-    TimeDefaults,
+    Cause, DirectoryEntry, EnvRequest, Error, ErrorCode, ExecRequest, Execution, Owner, Page,
+    Patch, Record, Result, SandboxInfo, SandboxName, Settings, SettingsRequest, State, Stop,
+    StopRequest, TimeDefaults,
 };
 
 /// Stops are kept this long, ms.
@@ -39,12 +40,14 @@ pub struct Options {
     pub on_stop: Option<OnStop>,
     /// The clock.
     pub clock: Clock,
+    /// How code is run.
+    pub code: CodeOptions,
 }
 
 /// The sandboxes of this server. Cheap to clone.
 #[derive(Clone)]
 pub struct Sandboxes {
-    world: Arc<World>,
+    pub(crate) world: Arc<World>,
     objects: Objects<SandboxObject>,
 }
 
@@ -57,7 +60,8 @@ impl Sandboxes {
         let defaults = Settings::defaults(options.time);
         let made = {
             let (store, clock, outbox) = (store.clone(), options.clock.clone(), outbox.clone());
-            move |alarms| Arc::new(World::new(store, engine, clock, alarms, defaults, outbox))
+            let code = Code::new(options.code);
+            move |alarms| Arc::new(World::new(store, engine, clock, alarms, defaults, outbox, code))
         };
         // The alarms wait until all instances are taken up: see `Objects::start`.
         let (objects, world) = Objects::<SandboxObject>::start(
@@ -118,7 +122,7 @@ impl Sandboxes {
         }
     }
 
-    async fn row(&self, name: &SandboxName) -> Result<SandboxRow> {
+    pub(crate) async fn row(&self, name: &SandboxName) -> Result<SandboxRow> {
         let row = self.world.store.load(&name.object_id()).await.map_err(errors::of_store)?;
         row.filter(|row| !row.destroying).ok_or_else(errors::not_found)
     }
@@ -159,11 +163,21 @@ impl Sandboxes {
         self.info(name).await
     }
 
+    /// Sets or removes variables of the sandbox, which comes into being where needed. Errors:
+    /// `VALIDATION_FAILED`, as [`Sandboxes::busy`].
+    pub async fn set_env(&self, name: &SandboxName, request: EnvRequest) -> Result<()> {
+        let patch = Patch { env_vars: Some(request.env_vars), ..Patch::default() };
+        patch.validate_env_vars()?;
+        let _busy = self.busy(name).await?;
+        self.ask(name, |reply| Message::Patch { patch, reply }).await
+    }
+
     /// All that is known of a sandbox. No activity. Errors: `SANDBOX_NOT_FOUND`.
     pub async fn info(&self, name: &SandboxName) -> Result<SandboxInfo> {
         let row = self.row(name).await?;
         let workspace = info::workspace(self.world.engine.as_ref(), &row.object).await?;
-        Ok(info::of(row, workspace, self.world.engine.capabilities()))
+        let contexts = self.context_infos(&row.object).await?;
+        Ok(info::of(row, contexts, workspace, self.world.engine.capabilities()))
     }
 
     /// Its record; `None`: known and never started. No activity. Errors: `SANDBOX_NOT_FOUND`.

@@ -14,6 +14,18 @@ pub(crate) fn encode(bytes: Vec<u8>) -> (String, Option<Encoding>) {
     }
 }
 
+/// Bytes as a person reads them: those that are not UTF-8 as `\xNN`.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
 /// Bytes of a base64 text.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()

@@ -1,5 +1,6 @@
 //! What all sandboxes of a server share.
 
+use crate::code::Code;
 use crate::object::SandboxObject;
 use crate::text::{self, Room};
 use containers::{Engine, Instance};
@@ -25,6 +26,8 @@ pub(crate) struct World {
     /// Where stops are written.
     pub log: crate::stops::Log,
     pub objects: OnceLock<WeakObjects<SandboxObject>>,
+    /// Runs code.
+    pub code: Code,
     /// Room for buffered output.
     pub room: Room,
     /// Workspaces in use.
@@ -41,6 +44,7 @@ impl World {
         alarms: AlarmHandle,
         defaults: Settings,
         outbox: Option<Arc<Notify>>,
+        code: Code,
     ) -> Self {
         Self {
             store,
@@ -51,6 +55,7 @@ impl World {
             outbox,
             log: crate::stops::Log::start(),
             objects: OnceLock::new(),
+            code,
             room: text::room(OUTPUT),
             workspaces: crate::files::Workspaces::default(),
             instances: Mutex::default(),

@@ -3,7 +3,7 @@
 #[path = "../../api/tests/common/engine.rs"]
 mod engine;
 
-use sandbox::{Options, Sandboxes};
+use sandbox::{CodeOptions, Options, Sandboxes};
 use std::sync::Arc;
 use std::time::Duration;
 use types::{ErrorCode, SandboxName, SettingsRequest, TimeDefaults};
@@ -19,7 +19,12 @@ async fn rig() -> Rig {
     let store = store::Store::open(store::Options { dir: dir.path().join("data") }).unwrap();
     let engine = Arc::new(engine::Processes::new(dir.path().join("work")));
     let clock = objects::Clock::default();
-    let options = Options { time: TimeDefaults::default(), on_stop: None, clock };
+    let options = Options {
+        time: TimeDefaults::default(),
+        on_stop: None,
+        clock,
+        code: CodeOptions::default(),
+    };
     let sandboxes = Sandboxes::open(store.clone(), engine, options).await.unwrap();
     Rig { sandboxes, store, _dir: dir }
 }

@@ -416,6 +416,31 @@ pub struct CheckpointInfo {
     pub disk_bytes: u64,
 }
 
+/// A name under which callers ask for an engine (D).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BindingInfo {
+    /// The binding, as `PYTHON`.
+    pub binding: String,
+    /// What it speaks.
+    pub language: Language,
+    /// The engine's name, as `engines install` takes it.
+    pub name: String,
+    /// The interpreter and its version; null where it is not installed.
+    pub engine: Option<String>,
+    /// Hex of the hashes of its module and base image; null where it is not installed.
+    pub build: Option<String>,
+    /// Whether it is installed.
+    pub installed: bool,
+}
+
+/// Answer of `GET /v1/bindings`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct BindingList {
+    /// In order: the first of a language is the one that `language` means.
+    pub bindings: Vec<BindingInfo>,
+}
+
 /// Answer of `GET …/contexts`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ContextList {

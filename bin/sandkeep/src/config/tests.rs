@@ -116,3 +116,16 @@ fn instances_never_get_the_ids_of_the_machine() {
         assert!(error.contains(&base.to_string()), "{error}");
     }
 }
+
+#[test]
+fn bindings_stand_in_the_file() {
+    let file = "engine-cache = \"/e\"\n[bindings]\nPY = \"python-data\"\nJAVASCRIPT = \"ruby\"\n";
+    let config = load(json!({}), &[], Some(file)).unwrap();
+    assert_eq!(config.bindings["PY"], "python-data");
+    assert_eq!(config.bindings.len(), 2);
+    assert_eq!(config.engine_cache, Some("/e".into()));
+    let over = load(json!({}), &[("SANDKEEP_ENGINE_CACHE", "/f")], Some(file)).unwrap();
+    assert_eq!(over.engine_cache, Some("/f".into()));
+    let error = load(json!({}), &[], Some("[bindings]\nPY = 1\n")).unwrap_err();
+    assert!(error.contains("bindings"), "{error}");
+}

@@ -1,6 +1,7 @@
 //! The server: its parts, put together, from the lock on the data directory to the last answer.
 
 mod admin;
+mod code;
 mod engine;
 mod log;
 
@@ -59,6 +60,8 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
     })?;
     let address = tcp.local_addr()?;
     let engine = engine::open(&config, data)?;
+    let code = code::open(&config).await?;
+    let interpreters = code.interpreters.clone();
     let options = Options {
         time: config.time(),
         on_stop: config
@@ -66,6 +69,7 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
             .clone()
             .map(|command| OnStop { command, time_limit: ON_STOP_LIMIT }),
         clock: Clock::from_environment(),
+        code,
     };
     let sandboxes = Sandboxes::open(store.clone(), engine.clone(), options)
         .await
@@ -85,7 +89,7 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
             }))
         })
         .collect();
-    announce(&config, address, data, &*engine);
+    announce(&config, address, data, &*engine, interpreters.as_ref());
 
     let signal = (&mut asked_to_end).await;
     tracing::info!(signal, "ending");
@@ -147,6 +151,7 @@ fn announce(
     address: std::net::SocketAddr,
     data: &Path,
     engine: &dyn containers::Engine,
+    interpreters: Option<&interpreters::Interpreters>,
 ) {
     let after = |ms| match ms {
         0 => "never".to_owned(),
@@ -159,6 +164,7 @@ fn announce(
     }
     say(format_args!("instances stop: {}", after(config.idle_limit)));
     say(format_args!("sandboxes expire (idle TTL): {}", after(config.idle_ttl)));
+    code::announce(config, interpreters);
     say(format_args!("open mode: whoever reaches this address may do anything"));
     say(format_args!("listening on http://{address}"));
 }

@@ -66,6 +66,11 @@ pub struct Args {
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     disk_floor: Option<u64>,
+    /// Where engines for code are installed [default: /var/cache/sandkeep as root, else in the
+    /// user's cache directory].
+    #[arg(long, value_name = "DIRECTORY")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine_cache: Option<PathBuf>,
     /// A TOML file with any of these settings.
     #[arg(long, value_name = "FILE", env = "SANDKEEP_CONFIG", hide_env_values = true)]
     #[serde(skip)]

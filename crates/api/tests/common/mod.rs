@@ -10,7 +10,7 @@ use api::App;
 use axum::body::Body;
 use http_body_util::BodyExt;
 use hyper::{Method, Request, StatusCode, header};
-use sandbox::{Options, Sandboxes};
+use sandbox::{CodeOptions, Options, Sandboxes};
 use serde_json::Value;
 use std::sync::Arc;
 use tower::ServiceExt;
@@ -72,7 +72,12 @@ impl Bench {
         let store = store::Store::open(store::Options { dir: dir.path().join("data") }).unwrap();
         let engine = Arc::new(engine::Processes::new(dir.path().join("work")));
         let clock = objects::Clock::default();
-        let options = Options { time: types::TimeDefaults::default(), on_stop: None, clock };
+        let options = Options {
+            time: types::TimeDefaults::default(),
+            on_stop: None,
+            clock,
+            code: CodeOptions::default(),
+        };
         let sandboxes = Sandboxes::open(store, engine, options).await.unwrap();
         let app = App::new(sandboxes).keeping_private([dir.path().to_owned()]);
         Self { router: api::router(app.clone()), app, dir }

@@ -277,6 +277,7 @@ impl SandboxObject {
     async fn try_finish(&mut self, finish: Finish) -> types::Result<()> {
         let world = self.world.clone();
         self.end_activities().await;
+        world.code.retire(&self.id);
         let purged = world.engine.purge(&self.id).await;
         purged.map_err(|e| errors::of_engine_work("deleting the workspace", &e))?;
         world.workspaces.forget(&self.id);

@@ -1,0 +1,371 @@
+//! One execution in a context: its turn, its run, its commit.
+
+use super::live::{InUse, Live, Queue};
+use super::{not_saved, of_interpreters, packs};
+use crate::busy::Busy;
+use crate::world::World;
+use crate::{Sandboxes, errors};
+use interpreters::Error as WorkerError;
+use interpreters::engines::EngineBuild;
+use interpreters::wasi::Room;
+use interpreters::{Done, Event, Job, NewPack, PackDir, Saved};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{ContextRow, ContextState, SnapshotRow};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use types::{
+    CODE_OUTPUT_MAX, CODE_TIMEOUT_MS, CodeError, CodeRequest, CodeResult, ContextRef, Error,
+    ErrorCode, Language, Logs, Result, SandboxName, Stdin, Usage,
+};
+
+/// Events that wait for a slow reader; then the code waits.
+pub(super) const EVENTS: usize = 64;
+
+/// An execution under way. Dropping it cancels the code, unless it is being saved already.
+pub(crate) struct CodeRun {
+    pub(super) events: mpsc::Receiver<Event>,
+    pub(super) end: oneshot::Receiver<Result<Ended>>,
+    _cancel: oneshot::Sender<()>,
+}
+
+/// An execution's end: the result without logs, and the value apart.
+pub(super) struct Ended {
+    pub result: CodeResult,
+    pub value: Option<types::RichResult>,
+    pub truncated: bool,
+}
+
+/// What one execution needs.
+struct Execution {
+    sandboxes: Sandboxes,
+    busy: Busy,
+    live: Arc<Live>,
+    queue: Arc<Queue>,
+    context: String,
+    request: CodeRequest,
+    _in_use: InUse,
+}
+
+impl Sandboxes {
+    /// Begins an execution: in the context that is named, else in the binding's default one. An
+    /// error here means that nothing ran.
+    pub(super) async fn begin_code(
+        &self,
+        name: &SandboxName,
+        request: CodeRequest,
+    ) -> Result<CodeRun> {
+        request.validate()?;
+        let code = &self.world.code;
+        code.interpreters()?;
+        let busy = match &request.context_id {
+            // Where there is no sandbox there is no such context either.
+            Some(_) => self.busy_if_there(name).await?,
+            None => {
+                code.bindings.choose(request.binding.as_deref(), request.language)?;
+                self.busy(name).await?
+            }
+        };
+        let (live, in_use) = code.live(&self.world, &busy).await?;
+        let row = match &request.context_id {
+            Some(id) => self.find(busy.object(), id).await?,
+            None => {
+                let (binding, language) = (request.binding.as_deref(), request.language);
+                self.default_context(&busy, &live, binding, language).await?
+            }
+        };
+        self.build_of(&row)?;
+        let queue = live.queue(&row.id);
+        let sandboxes = self.clone();
+        let context = row.id;
+        let execution =
+            Execution { sandboxes, busy, live, queue, context, request, _in_use: in_use };
+        Ok(CodeRun::spawn(|events, cancelled| execution.run(events, cancelled)))
+    }
+}
+
+impl CodeRun {
+    /// Runs `work` beside its caller: what must not be torn in two goes on without it.
+    pub(super) fn spawn<F>(
+        work: impl FnOnce(mpsc::Sender<Event>, oneshot::Receiver<()>) -> F,
+    ) -> Self
+    where
+        F: Future<Output = Result<Ended>> + Send + 'static,
+    {
+        let (tell, events) = mpsc::channel(EVENTS);
+        let (cancel, cancelled) = oneshot::channel();
+        let (told, end) = oneshot::channel();
+        let work = work(tell, cancelled);
+        tokio::spawn(async move {
+            let ended = tokio::spawn(work).await;
+            let ended = ended.unwrap_or_else(|e| Err(errors::internal("running code", e)));
+            // A caller that went away is not told.
+            let _ = told.send(ended);
+        });
+        Self { events, end, _cancel: cancel }
+    }
+}
+
+/// Why an execution that was begun is given up.
+fn cancelled() -> Error {
+    Error::new(ErrorCode::Unavailable, "the client went away")
+}
+
+impl Execution {
+    async fn run(
+        self,
+        events: mpsc::Sender<Event>,
+        cancel: oneshot::Receiver<()>,
+    ) -> Result<Ended> {
+        let world = self.sandboxes.world.clone();
+        let (turn, ended) = {
+            let mut stop = std::pin::pin!(self.stopped(cancel));
+            let turn = tokio::select! {
+                biased;
+                error = &mut stop => return Err(error),
+                turn = self.queue.turn() => turn?,
+            };
+            (turn, self.run_now(&world, events, stop).await)
+        };
+        // The answer need not wait for this, and the next execution must.
+        tokio::spawn(async move {
+            packs::sweep(&world, self.busy.object(), &self.context).await;
+            drop((turn, self));
+        });
+        ended
+    }
+
+    async fn run_now(
+        &self,
+        world: &Arc<World>,
+        events: mpsc::Sender<Event>,
+        stop: impl Future<Output = Error>,
+    ) -> Result<Ended> {
+        // What was asked for before it may have changed.
+        let row = self.sandboxes.find(self.busy.object(), &self.context).await?;
+        let build = self.sandboxes.build_of(&row)?;
+        let began = Instant::now();
+        let outcome = tokio::select! {
+            biased;
+            error = stop => Err(error),
+            outcome = self.execute(world, &row, &build, events) => outcome,
+        };
+        match outcome {
+            Ok(done) => self.commit(world, &row, &build, done, began).await,
+            Err(error) => {
+                self.note_unsaved(world, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for a reason to give it up.
+    async fn stopped(&self, cancel: oneshot::Receiver<()>) -> Error {
+        tokio::select! {
+            biased;
+            () = self.busy.aborted() => errors::destroyed(),
+            () = self.queue.deleted() => super::no_context(&self.context),
+            _ = cancel => cancelled(),
+        }
+    }
+
+    /// Runs it in the sandbox's worker.
+    async fn execute(
+        &self,
+        world: &Arc<World>,
+        row: &ContextRow,
+        build: &EngineBuild,
+        events: mpsc::Sender<Event>,
+    ) -> Result<Done> {
+        let workspace = world.workspace(self.busy.object()).await?;
+        let room = tokio::task::spawn_blocking(move || workspace.room()).await;
+        let room = room.map_err(|e| errors::internal("counting the workspace", e))?;
+        let room = room.map_err(|e| errors::internal("counting the workspace", e))?;
+        let directory = packs::directory(world, self.busy.object(), &row.id).await?;
+        let worker = self.live.worker(world).await?;
+        let job = Job {
+            key: row.id.clone(),
+            build: build.clone(),
+            snapshot: row.snapshot.as_ref().map(packs::manifest).transpose()?,
+            packs: PackDir::new(directory),
+            env: super::env::merged(self.busy.env_vars(), &row.env_vars, &self.request.env_vars),
+            cwd: row.cwd.clone(),
+            room: Room { bytes: room.bytes, entries: room.entries },
+            keep: true,
+            ..job(&self.request, build)
+        };
+        match worker.execute(job, events).await {
+            Err(WorkerError::WorkerDied) => Ok(died(&row.cwd)),
+            done => done.map_err(|e| of_interpreters(e, Some(&row.id))),
+        }
+    }
+
+    /// Saves what it left, all or nothing, and makes its answer.
+    async fn commit(
+        &self,
+        world: &World,
+        row: &ContextRow,
+        build: &EngineBuild,
+        done: Done,
+        began: Instant,
+    ) -> Result<Ended> {
+        let now = world.clock.now_ms();
+        let mut state = ContextState {
+            version: build.engine.clone(),
+            cwd: row.cwd.clone(),
+            executions: row.executions,
+            snapshot: row.snapshot.clone(),
+            last_used: now,
+        };
+        let Done { result, error, cwd, usage, truncated, rolled_back, saved, snapshot_ms } = done;
+        let mut took = None;
+        if rolled_back {
+            self.note(world, now, false).await;
+        } else {
+            let committing = Instant::now();
+            (state.cwd, state.executions) = (cwd, row.executions + 1);
+            let mut pack = None;
+            // Where nothing changed the memory that is kept is the true one.
+            if let Some(saved) = saved {
+                let Saved { snapshot, pack: new } = saved;
+                let manifest = serde_json::to_string(&snapshot)
+                    .map_err(|e| errors::internal("writing a snapshot", e))?;
+                let (wasm, base) = (snapshot.wasm, snapshot.base);
+                state.snapshot = Some(SnapshotRow { wasm, base, taken_at: now, manifest });
+                pack = new;
+            }
+            self.save(world, &state, pack).await?;
+            took = Some(snapshot_ms + committing.elapsed().as_millis() as u64);
+        }
+        let ttl = self.busy.settings().time.idle_ttl_ms;
+        let context = ContextRef {
+            id: row.id.clone(),
+            cwd: state.cwd,
+            executions: state.executions,
+            snapshot_ms: took,
+            expires_at: (ttl > 0).then(|| now + ttl as i64),
+        };
+        let mut result = ended(&self.request, row.language, build, result, error, usage, began);
+        result.truncated = truncated;
+        result.result.execution_count = Some(state.executions);
+        result.result.context = Some(context);
+        result.result.rolled_back = rolled_back;
+        Ok(result)
+    }
+
+    /// Stores the context's new state; from then on its new pack stays.
+    async fn save(&self, world: &World, state: &ContextState, pack: Option<NewPack>) -> Result<()> {
+        match world.store.save_context(self.busy.object(), &self.context, state).await {
+            Ok(true) => {
+                pack.into_iter().for_each(NewPack::keep);
+                Ok(())
+            }
+            Ok(false) if self.busy.is_aborted() => Err(errors::destroyed()),
+            Ok(false) => Err(super::no_context(&self.context)),
+            Err(error @ store::Error::Full) => {
+                let error = not_saved(&error).with("contextId", self.context.clone());
+                self.note_unsaved(world, &error).await;
+                Err(error)
+            }
+            Err(error) => {
+                // It may be stored all the same; a pack too many is found later.
+                pack.into_iter().for_each(NewPack::keep);
+                Err(errors::of_store(error))
+            }
+        }
+    }
+
+    async fn note_unsaved(&self, world: &World, error: &Error) {
+        if error.code == ErrorCode::ExecutionNotSaved {
+            self.note(world, world.clock.now_ms(), true).await;
+            // Its memory is ahead of what is kept.
+            self.live.forget(&self.context).await;
+        }
+    }
+
+    async fn note(&self, world: &World, at_ms: i64, stale: bool) {
+        let noted = world.store.context_unsaved(self.busy.object(), &self.context, at_ms, stale);
+        if let Err(error) = noted.await {
+            tracing::warn!(context = self.context, %error, "an execution was not noted");
+        }
+    }
+}
+
+/// The worker died under it.
+pub(super) fn died(cwd: &str) -> Done {
+    let message = "the interpreter's process ended while the code ran".to_owned();
+    let error =
+        CodeError { name: "EngineError".to_owned(), message, traceback: vec![], line_number: None };
+    Done {
+        result: None,
+        error: Some(error),
+        cwd: cwd.to_owned(),
+        usage: Usage::default(),
+        truncated: false,
+        rolled_back: true,
+        saved: None,
+        snapshot_ms: 0,
+    }
+}
+
+/// What all kinds of executions have in common.
+pub(super) fn job(request: &CodeRequest, build: &EngineBuild) -> Job {
+    let stdin = match &request.stdin {
+        None => Vec::new(),
+        Some(Stdin::Text(text)) => text.clone().into_bytes(),
+        // It was checked before.
+        Some(Stdin::Bytes { base64 }) => crate::text::decode(base64).unwrap_or_default(),
+    };
+    Job {
+        key: String::new(),
+        build: build.clone(),
+        snapshot: None,
+        packs: PackDir::none(),
+        code: request.code.clone(),
+        env: BTreeMap::new(),
+        cwd: "/workspace".to_owned(),
+        stdin,
+        timeout: Duration::from_millis(request.timeout_ms.unwrap_or(CODE_TIMEOUT_MS)),
+        memory_bytes: memory(build.language),
+        output_max: CODE_OUTPUT_MAX,
+        keep: false,
+        room: Room { bytes: 0, entries: 0 },
+    }
+}
+
+/// How much memory an interpreter may have, bytes.
+fn memory(language: Language) -> u64 {
+    let mib = match language {
+        Language::Python => 256,
+        Language::Ruby | Language::Perl => 96,
+        Language::Javascript => 64,
+    };
+    mib << 20
+}
+
+/// The answer as far as it does not concern a context.
+pub(super) fn ended(
+    request: &CodeRequest,
+    language: Language,
+    build: &EngineBuild,
+    value: Option<types::RichResult>,
+    error: Option<CodeError>,
+    usage: Usage,
+    began: Instant,
+) -> Ended {
+    let result = CodeResult {
+        code: request.code.clone(),
+        language,
+        engine: build.engine.clone(),
+        duration_ms: began.elapsed().as_millis() as u64,
+        logs: Logs::default(),
+        results: Vec::new(),
+        error,
+        execution_count: None,
+        usage,
+        context: None,
+        rolled_back: false,
+    };
+    Ended { result, value, truncated: false }
+}

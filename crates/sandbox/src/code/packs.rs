@@ -1,0 +1,173 @@
+//! The files of contexts' memory: `contexts/<context id>/<pack>`.
+//!
+//! A pack is published before the row that names it is stored, and removed after no row names it
+//! any more; so a crash leaves files too many, never too few. Only who has the context's turn
+//! publishes or removes.
+
+use crate::errors;
+use crate::world::World;
+use interpreters::Snapshot;
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+use store::{CheckpointRow, ContextRow, SnapshotRow};
+use types::{ObjectId, Result};
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// The manifest of a stored snapshot.
+pub(super) fn manifest(row: &SnapshotRow) -> Result<Snapshot> {
+    serde_json::from_str(&row.manifest).map_err(|e| errors::internal("reading a snapshot", e))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> std::io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(std::io::Error::other(e)))
+}
+
+/// The directory of all contexts of a sandbox.
+async fn contexts(world: &World, object: &ObjectId) -> Result<OwnedFd> {
+    let dir = world.engine.contexts_dir(object).await;
+    dir.map_err(|e| errors::of_engine_work("making a directory for contexts", &e))
+}
+
+/// The directory of one context, made where it is not there.
+pub(super) async fn directory(world: &World, object: &ObjectId, id: &str) -> Result<OwnedFd> {
+    let (all, id) = (contexts(world, object).await?, id.to_owned());
+    let made = blocking(move || ensure(&all, &id)).await;
+    made.map_err(|e| of_io("making a context's directory", e))
+}
+
+fn ensure(all: &OwnedFd, id: &str) -> std::io::Result<OwnedFd> {
+    match rustix::fs::openat(all, id, DIRECTORY, Mode::empty()) {
+        Err(Errno::NOENT) => {}
+        opened => return Ok(opened?),
+    }
+    match rustix::fs::mkdirat(all, id, Mode::RWXU) {
+        // That the directory itself survives a power cut is part of every promise about it.
+        Ok(()) => rustix::fs::fsync(all)?,
+        Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(rustix::fs::openat(all, id, DIRECTORY, Mode::empty())?)
+}
+
+/// Full disks have their own error.
+fn of_io(what: &str, error: std::io::Error) -> types::Error {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded => errors::of_store(store::Error::Full),
+        _ => errors::internal(what, error),
+    }
+}
+
+/// Shares the packs of a snapshot with another context.
+pub(super) async fn share(
+    world: &World,
+    object: &ObjectId,
+    from: &str,
+    to: &str,
+    snapshot: &Snapshot,
+) -> Result<()> {
+    let source = directory(world, object, from).await?;
+    let target = directory(world, object, to).await?;
+    let files: Vec<String> = snapshot.packs.iter().map(|pack| pack.file.clone()).collect();
+    let shared = blocking(move || {
+        for file in files {
+            rustix::fs::linkat(&source, &*file, &target, &*file, AtFlags::empty())?;
+        }
+        Ok(rustix::fs::fsync(&target)?)
+    });
+    shared.await.map_err(|e| of_io("sharing a context's memory", e))
+}
+
+/// Removes the packs of a context that no row names. What cannot be removed waits for the next
+/// time.
+pub(super) async fn sweep(world: &World, object: &ObjectId, id: &str) {
+    let swept = async {
+        let row = world.store.context(object, id).await.map_err(errors::of_store)?;
+        let Some(row) = row else { return remove(world, object, id).await };
+        let checkpoints = world.store.checkpoints(object, id).await.map_err(errors::of_store)?;
+        let named = named(&row, &checkpoints.unwrap_or_default())?;
+        let dir = directory(world, object, id).await?;
+        let swept = blocking(move || remove_but(&dir, &named));
+        swept.await.map_err(|e| errors::internal("removing packs", e))
+    };
+    if let Err(error) = swept.await {
+        tracing::warn!(%object, context = id, %error, "old packs stay for now");
+    }
+}
+
+/// Removes the directory of a context that is no more.
+pub(super) async fn remove(world: &World, object: &ObjectId, id: &str) -> Result<()> {
+    let (all, id) = (contexts(world, object).await?, id.to_owned());
+    let removed = blocking(move || remove_tree(&all, &id)).await;
+    removed.map_err(|e| errors::internal("removing a context's directory", e))
+}
+
+fn named(row: &ContextRow, checkpoints: &[CheckpointRow]) -> Result<BTreeSet<Vec<u8>>> {
+    let kept = checkpoints.iter().map(|c| &c.snapshot).chain([&row.snapshot]).flatten();
+    let mut named = BTreeSet::new();
+    for snapshot in kept {
+        named.extend(manifest(snapshot)?.packs.into_iter().map(|pack| pack.file.into_bytes()));
+    }
+    Ok(named)
+}
+
+fn names(dir: impl AsFd) -> std::io::Result<Vec<std::ffi::CString>> {
+    let entries = Dir::read_from(dir)?.map(|entry| Ok(entry?.file_name().to_owned()));
+    let entries = entries.filter(|name: &std::io::Result<std::ffi::CString>| {
+        !name.as_ref().is_ok_and(|name| matches!(name.to_bytes(), b"." | b".."))
+    });
+    entries.collect()
+}
+
+fn remove_but(dir: &OwnedFd, named: &BTreeSet<Vec<u8>>) -> std::io::Result<()> {
+    for name in names(dir)? {
+        if !named.contains(name.to_bytes()) {
+            unlink(dir, &name, AtFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_tree(all: &OwnedFd, id: &str) -> std::io::Result<()> {
+    let dir = match rustix::fs::openat(all, id, DIRECTORY, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        opened => opened?,
+    };
+    remove_but(&dir, &BTreeSet::new())?;
+    unlink(all, id, AtFlags::REMOVEDIR)
+}
+
+fn unlink(dir: &OwnedFd, name: impl rustix::path::Arg, flags: AtFlags) -> std::io::Result<()> {
+    match rustix::fs::unlinkat(dir, name, flags) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes what a crash left: directories of contexts that are no more, and packs that no row
+/// names. Done before the first use of a sandbox's code.
+pub(super) async fn tidy(world: &World, object: ObjectId) -> Result<()> {
+    let rows = world.store.contexts(&object).await.map_err(errors::of_store)?;
+    let all = contexts(world, &object).await?;
+    let found = blocking(move || names(&all)).await;
+    let found = found.map_err(|e| errors::internal("reading a directory of contexts", e))?;
+    for name in found {
+        let known = name.to_str().ok().filter(|name| rows.iter().any(|row| row.id == **name));
+        match (known, name.to_str()) {
+            (Some(id), _) => sweep(world, &object, id).await,
+            (None, Ok(id)) => {
+                if let Err(error) = remove(world, &object, id).await {
+                    tracing::warn!(%object, context = id, %error, "a left directory stays");
+                }
+            }
+            (None, Err(_)) => {}
+        }
+    }
+    Ok(())
+}

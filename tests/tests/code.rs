@@ -1,0 +1,26 @@
+//! Code contexts: what they keep, what they refuse, and what ends them (sections 8 and 9 of the
+//! contract). With real engines, of the cache that `SANDKEEP_ENGINE_CACHE` names, else of
+//! `engines` in the target directory.
+
+#[path = "code/contexts.rs"]
+mod contexts;
+#[path = "code/damage.rs"]
+mod damage;
+#[path = "code/kept.rs"]
+mod kept;
+#[path = "code/limits.rs"]
+mod limits;
+#[path = "code/races.rs"]
+mod races;
+#[path = "code/rig.rs"]
+mod rig;
+#[path = "code/shared.rs"]
+mod shared;
+#[path = "code/stateless.rs"]
+mod stateless;
+#[path = "code/states.rs"]
+mod states;
+#[path = "code/stream.rs"]
+mod stream;
+#[path = "code/time.rs"]
+mod time;

@@ -1,0 +1,121 @@
+//! Damaged and unwritable memory: an error, and never a value.
+
+use crate::rig::*;
+use e2e::Server;
+use serde_json::json;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+fn packs(server: &Server, id: &str, context: &str) -> Vec<PathBuf> {
+    let dir = server.data.join("sandboxes").join(Server::object("local", id));
+    let dir = std::fs::read_dir(dir.join("contexts").join(context)).expect("it is there");
+    let mut all: Vec<_> = dir.map(|entry| entry.expect("an entry").path()).collect();
+    all.sort();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_memory_is_told_and_other_contexts_are_fine() {
+    let mut server = server().await;
+    let (id, other) =
+        (context(&server, "s", "JAVASCRIPT").await, context(&server, "s", "JAVASCRIPT").await);
+    run(&server, "s", &id, "let x = 41").await;
+    run(&server, "s", &other, "let x = 1").await;
+    server.terminate();
+    let pack = packs(&server, "s", &id).pop().expect("a pack");
+    let whole = std::fs::read(&pack).expect("read");
+    let step = (whole.len() / 12).max(1);
+    let mut damaged: Vec<Vec<u8>> = (0..whole.len())
+        .step_by(step)
+        .map(|at| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x80;
+            bytes
+        })
+        .collect();
+    damaged.push(whole[..whole.len() - 1].to_vec());
+    damaged.push(Vec::new());
+    for bytes in damaged {
+        std::fs::write(&pack, &bytes).expect("written");
+        server.restart().await;
+        let error = ask(&server, "s", &id, json!({ "code": "x" }))
+            .await
+            .expect_error(500, "SNAPSHOT_CORRUPT");
+        assert_eq!(error["context"]["contextId"], id, "{error}");
+        let text = error.to_string();
+        assert!(!text.contains(server.data.to_str().expect("UTF-8")), "{text}");
+        assert_eq!(crate::rig::text(&run(&server, "s", &other, "x + 1").await), "2");
+        server.terminate();
+    }
+    std::fs::remove_file(&pack).expect("removed");
+    server.restart().await;
+    ask(&server, "s", &id, json!({ "code": "x" })).await.expect_error(500, "SNAPSHOT_CORRUPT");
+    // It can be deleted all the same, and what it was told of is still told.
+    assert_eq!(told(&server, "s", &id).await["executions"], 1);
+    server.terminate();
+    std::fs::write(&pack, &whole).expect("written");
+    server.restart().await;
+    assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42", "whole again");
+}
+
+/// A small file system of this test's own; unmounted at the end.
+struct Small(tempfile::TempDir);
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.0.path(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_the_context_is_as_before() {
+    let small = Small(tempfile::Builder::new().prefix("sandkeep-").tempdir().expect("a directory"));
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tmpfs", small.0.path(), "tmpfs", flags, Some(c"size=48m,mode=755"))
+        .expect("a tmpfs; this test needs root");
+    let data = small.0.path().join("data");
+    let mut server = started(builder().args(&["--disk-floor", "0"]).data(&data)).await;
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    run(&server, "s", &id, "let x = 41").await;
+    let fill = small.0.path().join("fill");
+    let mut file = std::fs::File::create(&fill).expect("a file");
+    for size in [1 << 20, 4096, 1] {
+        while file.write_all(&vec![0; size]).is_ok() {}
+    }
+    // Random bytes do not pack.
+    let code = "x += 1; globalThis.noise = Array.from({ length: 300000 }, () => Math.random()); x";
+    let error = ask(&server, "s", &id, json!({ "code": code }))
+        .await
+        .expect_error(507, "EXECUTION_NOT_SAVED");
+    assert_eq!(error["context"]["contextId"], id);
+    assert_eq!(error["context"]["rolledBack"], true);
+    let context = told(&server, "s", &id).await;
+    assert_eq!((&context["executions"], &context["snapshot"]["stale"]), (&json!(1), &json!(true)));
+    std::fs::remove_file(&fill).expect("removed");
+    let answer = run(&server, "s", &id, "x").await;
+    assert_eq!(text(&answer), "41", "as before it");
+    let context = told(&server, "s", &id).await;
+    assert_eq!((&context["executions"], &context["snapshot"]["stale"]), (&json!(2), &json!(false)));
+    assert_eq!(packs(&server, "s", &id).len(), 1, "nothing of it is left");
+    server.kill();
+    server.restart().await;
+    assert_eq!(text(&run(&server, "s", &id, "x").await), "41");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_crash_left_is_removed() {
+    let mut server = server().await;
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    run(&server, "s", &id, "let x = 41").await;
+    server.kill();
+    let pack = packs(&server, "s", &id).pop().expect("a pack");
+    let own = pack.parent().expect("a directory");
+    std::fs::write(own.join("9-stray.pack"), b"x").expect("written");
+    let left = own.parent().expect("a directory").join("0123456789abcdef");
+    std::fs::create_dir(&left).expect("made");
+    std::fs::write(left.join("1-left.pack"), b"x").expect("written");
+    server.restart().await;
+    assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42");
+    assert!(!left.exists(), "a context that is no more");
+    assert!(!own.join("9-stray.pack").exists());
+}

@@ -1,0 +1,67 @@
+//! Limits are results, and the context is as before.
+
+use crate::rig::*;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_limit_rolls_back_and_the_next_one_works() {
+    let server = server().await;
+    for lang in languages() {
+        let id = context(&server, "s", lang.binding).await;
+        run(&server, "s", &id, lang.set).await;
+        let code = format!("{}\n{}", lang.add, lang.spin);
+        let answer =
+            ask(&server, "s", &id, json!({ "code": code, "timeoutMs": 300 })).await.expect(200);
+        assert_eq!(answer["error"]["name"], "ExecutionLimitError", "{answer}");
+        assert_eq!(answer["rolledBack"], true);
+        assert_eq!(answer["executionCount"], 1, "it does not count");
+        assert!(answer["durationMs"].as_u64().expect("ms") >= 300);
+        let next = run(&server, "s", &id, lang.get).await;
+        assert_eq!(text(&next), "42", "{}: the memory is as before", lang.binding);
+        assert_eq!(told(&server, "s", &id).await["snapshot"]["stale"], false);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn much_output_is_cut_and_counted() {
+    let server = server().await;
+    let code = "for (let i = 0; i < 300; i++) console.log('x'.repeat(9999)); 'end'";
+    let answer = execute(&server, "s", "JAVASCRIPT", code).await;
+    assert_eq!(text(&answer), "'end'");
+    assert_eq!(answer["logs"]["truncated"], true);
+    assert_eq!(answer["usage"]["outputBytes"], 3_000_000);
+    let kept: usize = answer["logs"]["entries"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|e| e["text"].as_str().expect("text").len())
+        .sum();
+    assert!(kept <= 1 << 20 && kept > 1 << 19, "{kept}");
+    assert_eq!(answer["rolledBack"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_has_a_limit_and_the_context_lives_on() {
+    let server = server().await;
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    run(&server, "s", &id, "let x = 41").await;
+    let code = "x = 0; const all = []; for (;;) all.push(new Uint8Array(1 << 20).fill(1))";
+    let answer = run(&server, "s", &id, code).await;
+    assert!(answer.get("error").is_some(), "{answer}");
+    let wanted = if answer["rolledBack"] == true { "41" } else { "0" };
+    assert_eq!(text(&run(&server, "s", &id, "x").await), wanted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn standard_input_reaches_python() {
+    if !languages().iter().any(|lang| lang.binding == "PYTHON") {
+        return;
+    }
+    let server = server().await;
+    let body = json!({ "code": "input() + input()", "binding": "PYTHON", "stdin": "a\nb\n" });
+    let answer = server.post("/v1/sandboxes/s/execute", body).await.expect(200);
+    assert_eq!(text(&answer), "'ab'");
+    let body = json!({ "code": "input()", "binding": "PYTHON" });
+    let answer = server.post("/v1/sandboxes/s/execute", body).await.expect(200);
+    assert_eq!(answer["error"]["name"], "EOFError", "{answer}");
+}
