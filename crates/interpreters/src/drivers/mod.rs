@@ -14,23 +14,28 @@ pub mod typescript;
 
 mod javascript;
 mod perl;
+mod python;
 mod ruby;
 
 pub use javascript::JavaScript;
 pub use perl::Perl;
+pub use python::Python;
 pub use ruby::Ruby;
 
 use crate::{Guest, Live, Stop};
 use serde_json::Value;
 use std::any::Any;
+use std::sync::Arc;
 use wasmtime::Linker;
 
 /// The driver of an engine of the catalogue; none where there is no engine of this name.
-pub fn find(engine: &str) -> Option<&'static dyn Driver> {
+pub fn find(engine: &str) -> Option<Arc<dyn Driver>> {
     match engine {
-        "javascript" => Some(&JavaScript),
-        "perl" => Some(&Perl),
-        "ruby" => Some(&Ruby),
+        "javascript" => Some(Arc::new(JavaScript)),
+        "perl" => Some(Arc::new(Perl)),
+        "python" => Some(Arc::new(Python::PLAIN)),
+        "python-data" => Some(Arc::new(Python::DATA)),
+        "ruby" => Some(Arc::new(Ruby)),
         _ => None,
     }
 }

@@ -125,8 +125,7 @@ const PYTHON_EXPORTS: &[&str] = &[
     "PyBytes_Size",
     "PyErr_Clear",
     "PyObject_CallOneArg",
-    "Py_DecRef",
-    "Py_IncRef",
+    "_Py_DecRef",
 ];
 
 const PYTHON_FILES: &[Files] = &[

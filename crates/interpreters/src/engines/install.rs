@@ -108,8 +108,8 @@ fn recipe(spec: &EngineSpec) -> String {
         text(files.sha256);
         text(files.guest);
     }
-    for source in drivers::find(spec.name).map_or(&[][..], |driver| driver.sources()) {
-        text(source);
+    if let Some(driver) = drivers::find(spec.name) {
+        driver.sources().iter().for_each(|source| text(source));
     }
     text(&base::VERSION.to_string());
     hash.finalize().to_hex().to_string()
@@ -129,8 +129,8 @@ impl Run<'_> {
         let (module, module_hash) = self.compiled(&sha256, &stripped)?;
         let dirs = self.files()?;
         (self.say)(Step::Starting, None);
-        let made = base::make(self.cache, self.spec, &module, &stripped, &wasm, &dirs)?;
-        drop(wasm);
+        let given = base::Given { spec: self.spec, wasm, sha256: sha256.clone(), stripped };
+        let made = base::make(self.cache, given, &module, &dirs)?;
         let build = EngineBuild {
             name: self.spec.name.to_owned(),
             language: self.spec.language,

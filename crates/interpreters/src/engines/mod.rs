@@ -15,7 +15,6 @@ mod install;
 mod quickjs;
 mod strip;
 
-pub use base::BaseMeta;
 pub use cache::{Cache, EngineBuild, EngineDir, default_dir};
 pub use catalogue::{ENGINES, EngineSpec, find};
 pub use compile::module_key;

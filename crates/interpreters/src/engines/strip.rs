@@ -6,7 +6,9 @@
 
 use super::Error;
 use std::ops::Range;
-use wasmparser::{DataKind, Export, ExternalKind, KnownCustom, Name, Operator, Parser, Payload};
+use wasmparser::{
+    DataKind, Export, ExternalKind, KnownCustom, Name, Operator, Parser, Payload, TypeRef,
+};
 
 /// Bytes that the module would write into its memory when it is instantiated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +31,7 @@ pub struct Stripped {
 }
 
 /// Version of what is done here: part of the key of a compiled module.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 3;
 
 const EXPORTS: u8 = 7;
 const DATA: u8 = 11;
@@ -46,6 +48,7 @@ pub fn strip(engine: &str, wasm: &[u8], exports: &[&str]) -> Result<Stripped, Er
     let mut found: Vec<Option<u32>> = vec![None; exports.len()];
     let (mut data, mut memories, mut hole) = (Vec::new(), Vec::new(), None);
     let mut known: Vec<Export<'_>> = Vec::new();
+    let (mut globals, mut tables, mut watched) = (0, 0, Vec::new());
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload.map_err(broken)?;
         match &payload {
@@ -85,9 +88,33 @@ pub fn strip(engine: &str, wasm: &[u8], exports: &[&str]) -> Result<Stripped, Er
                 hole = Some(out.len());
                 continue;
             }
-            Payload::DataCountSection { count, .. } if *count > 0 => {
-                return Err(wrong("code of it uses data segments".into()));
+            // What is not memory must not change between executions; the host looks at it by
+            // these names.
+            Payload::ImportSection(section) => {
+                for import in section.clone().into_imports() {
+                    match import.map_err(broken)?.ty {
+                        TypeRef::Global(_) => globals += 1,
+                        TypeRef::Table(_) => tables += 1,
+                        _ => {}
+                    }
+                }
             }
+            Payload::GlobalSection(section) => {
+                for global in section.clone() {
+                    if global.map_err(broken)?.ty.mutable {
+                        watched.push((ExternalKind::Global, globals));
+                    }
+                    globals += 1;
+                }
+            }
+            Payload::TableSection(section) => {
+                for _ in section.clone() {
+                    watched.push((ExternalKind::Table, tables));
+                    tables += 1;
+                }
+            }
+            // Code that copies from data segments itself does not compile without this section.
+            Payload::DataCountSection { .. } => continue,
             Payload::CodeSectionEntry(_) | Payload::Version { .. } | Payload::End(_) => continue,
             _ => {}
         }
@@ -97,13 +124,23 @@ pub fn strip(engine: &str, wasm: &[u8], exports: &[&str]) -> Result<Stripped, Er
     }
     let hole = hole.ok_or_else(|| wrong("it exports nothing".into()))?;
     let mut all = Vec::new();
-    leb(&mut all, known.len() + exports.len());
+    // Asyncify's last global says where it copied a stack to. It says nothing once that is done,
+    // which the one before it tells, and it keeps what it said.
+    if known.iter().any(|export| export.name == "asyncify_start_unwind") {
+        let last = watched.iter().rposition(|(kind, _)| *kind == ExternalKind::Global);
+        last.map(|at| watched.remove(at));
+    }
+    watched.retain(|(kind, index)| !known.iter().any(|e| e.kind == *kind && e.index == *index));
+    leb(&mut all, known.len() + exports.len() + watched.len());
     for export in &known {
         entry(&mut all, export.name, kind(export.kind), export.index);
     }
     for (name, index) in exports.iter().zip(found) {
         let index = index.ok_or_else(|| wrong(format!("it has no function {name}")))?;
         entry(&mut all, name, kind(ExternalKind::Func), index);
+    }
+    for (what, index) in watched {
+        entry(&mut all, &format!("sandkeep.{what:?}.{index}"), kind(what), index);
     }
     let mut exported = Vec::new();
     section(&mut exported, EXPORTS, &all);

@@ -1,0 +1,568 @@
+# Runs code in a context. This module's globals are nobody's but the host's, which calls
+# `execute` by its address: no name leads here. What is needed of other modules is held by
+# reference, and the built-ins are a copy, so that code may rebind its own, or empty
+# sys.modules, and still be answered.
+
+import _ast
+import _host
+import _io
+import _json
+import asyncio
+import binascii
+import builtins
+import gc
+import linecache
+import posix
+import random
+import sys
+import time
+import traceback
+import types
+
+__builtins__ = dict(vars(builtins))
+
+ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
+# The flags of `from __future__ import …`, which hold for later executions too.
+FUTURES = 0x1FF0000 & ~0x2000
+# Most characters of a text, and most that JSON may hold.
+TEXT_MAX = JSON_MAX = 1 << 20
+# Most characters of executed code that are kept for tracebacks.
+SOURCES_MAX = 1 << 20
+WORKSPACE = "/workspace"
+
+main = sys.modules["__main__"]
+names = main.__dict__
+environ = sys.modules["os"].environ
+environ_bytes = environ._data
+put_env, remove_env = posix.putenv, posix.unsetenv
+escape = _json.encode_basestring_ascii
+modules = sys.modules
+base_modules = {}
+sources = {}
+state = types.SimpleNamespace(count=0, flags=0, loop=None)
+reseed_random = random._inst.seed
+
+
+class Decoder:
+    strict = True
+    object_hook = object_pairs_hook = array_hook = None
+    parse_float, parse_int = float, int
+    parse_constant = {}.get
+    memo = {}
+
+
+parse_json = _json.make_scanner(Decoder())
+
+
+# JSON, of values that every reader takes for the same.
+
+
+class Inexact(Exception):
+    pass
+
+
+def exact(value, room, depth=0):
+    """The value as JSON; Inexact where some reader would not take it for what it is."""
+    kind = type(value)
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int:
+        if not -(1 << 53) < value < 1 << 53:
+            raise Inexact
+        return int.__repr__(value)
+    if kind is float:
+        if value != value or value in (float("inf"), float("-inf")):
+            raise Inexact
+        return float.__repr__(value)
+    if kind is str:
+        return exact_text(value, room)
+    room[0] -= 2
+    if depth > 100 or room[0] < 0 or kind is not list and kind is not dict:
+        raise Inexact
+    if kind is list:
+        return "[" + ",".join([exact(item, room, depth + 1) for item in value]) + "]"
+    parts = []
+    for key, item in value.items():
+        if type(key) is not str:
+            raise Inexact
+        parts.append(exact_text(key, room) + ":" + exact(item, room, depth + 1))
+    return "{" + ",".join(parts) + "}"
+
+
+def exact_text(text, room):
+    room[0] -= len(text)
+    if room[0] < 0:
+        raise Inexact
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Inexact from None
+    return escape(text)
+
+
+def plain(text):
+    """Text that can be told: without lone surrogates, and not longer than is sensible."""
+    text = str.__str__(text)
+    if len(text) > TEXT_MAX:
+        text = text[:TEXT_MAX] + f"… {len(text) - TEXT_MAX} more characters"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+# Values.
+
+FORMS = {
+    "_repr_html_": "text/html",
+    "_repr_markdown_": "text/markdown",
+    "_repr_svg_": "image/svg+xml",
+    "_repr_png_": "image/png",
+    "_repr_jpeg_": "image/jpeg",
+    "_repr_pdf_": "application/pdf",
+    "_repr_latex_": "text/latex",
+    "_repr_json_": "application/json",
+    "_repr_javascript_": "application/javascript",
+}
+
+
+def shown(value):
+    try:
+        return plain(repr(value))
+    except Exception as error:
+        return f"<{type(value).__name__}, whose repr failed: {type(error).__name__}>"
+
+
+def form(found, mime, data):
+    """Takes one form of a value."""
+    if isinstance(data, tuple) and len(data) == 2:
+        data = data[0]  # the other one tells how to show it
+    if data is None:
+        return
+    if isinstance(data, (bytes, bytearray)):
+        text = binascii.b2a_base64(data, newline=False).decode()
+        found[mime] = escape(text)
+    elif mime == "application/json":
+        found["json"] = exact(data, [JSON_MAX])
+    elif isinstance(data, str):
+        key = "text" if mime == "text/plain" else mime
+        # A picture that is text is base64 already, wrapped perhaps.
+        if mime.startswith("image/") and mime != "image/svg+xml":
+            data = data.replace("\n", "")
+        found[key] = escape(plain(data) if key == "text" else data.encode("utf-8", "backslashreplace").decode())
+
+
+def is_figure(value):
+    return any(c.__name__ == "Figure" and c.__module__ == "matplotlib.figure" for c in type(value).__mro__)
+
+
+def picture(figure):
+    """A figure as PNG."""
+    canvas = figure.canvas
+    if not hasattr(canvas, "print_png"):
+        canvas = modules["matplotlib.backends.backend_agg"].FigureCanvasAgg(figure)
+    data = _io.BytesIO()
+    canvas.print_figure(data, format="png", dpi=figure.dpi, bbox_inches="tight", facecolor=figure.get_facecolor())
+    return data.getvalue()
+
+
+def rich(value):
+    """A value in all forms that it has, as a JSON object."""
+    found = {}
+    if not isinstance(value, type):
+        bundle = getattr_safely(value, "_repr_mimebundle_")
+        if bundle:
+            quietly(take_bundle, found, bundle)
+        for name, mime in FORMS.items():
+            if mime not in found:
+                make = getattr_safely(value, name)
+                if make:
+                    quietly(lambda: form(found, mime, make()))
+        if "image/png" not in found and is_figure(value):
+            quietly(lambda: form(found, "image/png", picture(value)))
+    if "json" not in found:
+        quietly(lambda: found.__setitem__("json", exact(value, [JSON_MAX])))
+    if "text" not in found:
+        found["text"] = escape(shown(value))
+    return as_object(found)
+
+
+def take_bundle(found, make):
+    bundle = make(include=None, exclude=None)
+    if isinstance(bundle, tuple):
+        bundle = bundle[0]
+    for mime, data in dict(bundle or {}).items():
+        if isinstance(mime, str) and "/" in mime:
+            quietly(form, found, mime, data)
+
+
+def getattr_safely(value, name):
+    try:
+        # Of the class, as for all special methods: some objects have every attribute.
+        if getattr(type(value), name, None) is None:
+            return None
+        found = getattr(value, name)
+        return found if callable(found) else None
+    except Exception:
+        return None
+
+
+def quietly(act, *values):
+    try:
+        return act(*values)
+    except Exception:
+        return None
+
+
+def as_object(parts):
+    return "{" + ",".join([escape(key) + ":" + text for key, text in parts.items()]) + "}"
+
+
+def emit(text):
+    flush()
+    _host.call(b"E" + text.encode())
+
+
+def display(*values, raw=False, **options):
+    """Show values in all forms that they have; with raw=True, each is a dict of forms by MIME type."""
+    for value in values:
+        if not raw:
+            emit(rich(value))
+            continue
+        found = {}
+        for mime, data in dict(value).items():
+            form(found, mime, data)
+        found.setdefault("text", '""')
+        emit(as_object(found))
+
+
+display.__module__ = "builtins"
+
+
+# Figures: shown by plt.show(), and at the end of an execution; then pyplot forgets them.
+
+
+def show_figures(*_, **__):
+    pyplot = modules.get("matplotlib.pyplot")
+    numbers = pyplot.get_fignums() if pyplot else ()
+    for number in list(numbers):
+        figure = pyplot.figure(number)
+        try:
+            if figure.axes or figure.lines or figure.patches or figure.texts or figure.images:
+                emit(rich(figure))
+        finally:
+            pyplot.close(figure)
+
+
+class PyplotFinder:
+    """Gives pyplot a show() that shows."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "matplotlib.pyplot":
+            return None
+        for finder in sys.meta_path:
+            if finder is PyplotFinder:
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                spec.loader = PyplotLoader(spec.loader)
+                return spec
+        return None
+
+
+class PyplotLoader:
+    def __init__(self, loader):
+        self.loader = loader
+
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        modules["matplotlib"].use("agg")
+        self.loader.exec_module(module)
+        module.show = show_figures
+
+
+# asyncio, where there is nothing to wait for but time.
+
+
+class Waiting:
+    """In the place of a selector."""
+
+    def select(self, timeout=None):
+        if timeout is None:
+            raise RuntimeError("the code did not complete: it awaits what nothing can bring about any more")
+        if timeout > 0:
+            time.sleep(timeout)
+        return ()
+
+    def close(self):
+        pass
+
+
+class Loop(asyncio.BaseEventLoop):
+    def __init__(self):
+        super().__init__()
+        self._selector = Waiting()
+
+    def _process_events(self, events):
+        pass
+
+    def _write_to_self(self):
+        pass
+
+    # There are no threads: what would run beside runs at once.
+    def run_in_executor(self, executor, function, *values):
+        future = self.create_future()
+        try:
+            future.set_result(function(*values))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def install_loop():
+    Loop.__module__ = "asyncio"
+    policy = type(asyncio.events._get_event_loop_policy())
+    policy._loop_factory = Loop
+    for module in (asyncio, asyncio.events):
+        module.SelectorEventLoop = module.EventLoop = Loop
+
+
+def finish(coroutine):
+    """Runs a coroutine of the top level to its end."""
+    if state.loop is None or state.loop.is_closed():
+        state.loop = Loop()
+    asyncio.set_event_loop(state.loop)
+    return state.loop.run_until_complete(coroutine)
+
+
+# Executions.
+
+
+def fresh_stream(fd, mode):
+    errors = "surrogateescape" if fd < 2 else "backslashreplace"
+    return _io.open(fd, mode, encoding="utf-8", errors=errors, closefd=False, buffering=-1)
+
+
+def flush():
+    for stream in (sys.__dict__.get("stdout"), sys.__dict__.get("stderr"), state.stdout, state.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+
+
+def set_streams():
+    sys.stdin = sys.__stdin__ = fresh_stream(0, "r")
+    for name, stream in (("stdout", state.stdout), ("stderr", state.stderr)):
+        if stream.closed:
+            stream = fresh_stream(1 if name == "stdout" else 2, "w")
+            stream.reconfigure(line_buffering=True)
+            setattr(state, name, stream)
+            setattr(sys, "__%s__" % name, stream)
+        current = sys.__dict__.get(name)
+        if current is None or getattr(current, "closed", False):
+            setattr(sys, name, stream)
+
+
+def set_environment(env):
+    wanted = {k.encode("utf-8", "surrogateescape"): v.encode("utf-8", "surrogateescape") for k, v in env.items()}
+    for key in [key for key in environ_bytes if key not in wanted]:
+        del environ_bytes[key]
+        remove_env(key)
+    for key, value in wanted.items():
+        if environ_bytes.get(key) != value:
+            environ_bytes[key] = value
+            put_env(key, value)
+
+
+def prepare(request):
+    sys.settrace(None)
+    sys.setprofile(None)
+    if sys.getrecursionlimit() < 200:
+        sys.setrecursionlimit(1000)
+    if modules.get("sys") is not sys or sys.modules is not modules:
+        sys.modules = modules
+        for name, module in base_modules.items():
+            modules.setdefault(name, module)
+    modules["__main__"] = main
+    modules["builtins"] = builtins
+    names.setdefault("__name__", "__main__")
+    names["__builtins__"] = builtins
+    set_streams()
+    set_environment(request.get("env") or {})
+    try:
+        posix.chdir(request.get("cwd") or WORKSPACE)
+    except OSError:
+        posix.chdir(WORKSPACE)
+    if WORKSPACE not in sys.path:
+        sys.path.insert(0, WORKSPACE)
+    for finder in list(sys.path_importer_cache.values()):
+        if hasattr(finder, "_path_mtime"):
+            finder._path_mtime = -1  # files may have come or gone meanwhile
+    if request.get("seed") is not None:
+        reseed_random()
+        numpy_random = modules.get("numpy.random")
+        if numpy_random is not None:
+            quietly(numpy_random.seed)
+
+
+def remember(name, code):
+    lines = code.splitlines(keepends=True)
+    sources[name] = len(code)
+    while sum(sources.values()) > SOURCES_MAX and len(sources) > 1:
+        oldest = next(iter(sources))
+        del sources[oldest]
+        linecache.cache.pop(oldest, None)
+    linecache.cache[name] = (len(code), None, lines, name)
+
+
+def run(code, name):
+    """The value of the last expression."""
+    tree = compile(code, name, "exec", ONLY_AST | TOP_LEVEL_AWAIT | state.flags, True)
+    last = None
+    if tree.body and isinstance(tree.body[-1], _ast.Expr):
+        last = tree.body.pop()
+    value = None
+    parts = [(tree, "exec")] if tree.body else []
+    if last is not None:
+        parts.append((_ast.Expression(last.value), "eval"))
+    compiled = []
+    for part, mode in parts:
+        compiled.append(compile(part, name, mode, TOP_LEVEL_AWAIT | state.flags, True))
+        state.flags |= compiled[-1].co_flags & FUTURES
+    for part in compiled:
+        if part.co_flags & COROUTINE:
+            value = finish(eval(part, names))
+        else:
+            value = eval(part, names)
+    return value if last is not None else None
+
+
+def told(error, name):
+    """An error as a JSON object."""
+    kind = type(error)
+    trace = error.__traceback__
+    while trace is not None and is_ours(trace.tb_frame):
+        trace = trace.tb_next
+    error.__traceback__ = trace
+    line = None
+    at = trace
+    while at is not None:
+        if at.tb_frame.f_code.co_filename == name:
+            line = at.tb_lineno
+        at = at.tb_next
+    if line is None and isinstance(error, SyntaxError) and error.filename == name:
+        line = error.lineno
+    try:
+        message = plain(str(error))
+    except Exception:
+        message = "<its message cannot be told>"
+    try:
+        lines = "".join(traceback.TracebackException(kind, error, trace, compact=True).format())
+        lines = plain(lines).rstrip("\n").split("\n")
+    except Exception:
+        lines = simple_traceback(kind, message, trace)
+    parts = {
+        "name": escape(plain(kind.__name__)),
+        "message": escape(message),
+        "traceback": "[" + ",".join([escape(text) for text in lines]) + "]",
+    }
+    if line:
+        parts["lineNumber"] = repr(line)
+    return as_object(parts)
+
+
+def is_ours(frame):
+    while frame is not None:
+        if frame.f_globals is ours:
+            return True
+        # The loop runs what the driver gave it.
+        if frame.f_code.co_filename.endswith(("asyncio/base_events.py", "asyncio/runners.py", "asyncio/events.py")):
+            frame = frame.f_back
+            continue
+        return False
+    return False
+
+
+def simple_traceback(kind, message, trace):
+    lines = ["Traceback (most recent call last):"] if trace else []
+    repeated = 0
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        line = f'  File "{plain(code.co_filename)}", line {trace.tb_lineno}, in {plain(code.co_name)}'
+        repeated = repeated + 1 if lines[-1] == line else 0
+        if repeated < 3:
+            lines.append(line)
+        trace = trace.tb_next
+    lines.append(f"{plain(kind.__name__)}: {message}" if message else plain(kind.__name__))
+    return lines
+
+
+def execute(request):
+    if not request:
+        return execute  # the host's own reference, which it never gives back
+    request = parse_json(request.decode(), 0)[0]
+    state.count += 1
+    name = f"<code {state.count}>"
+    result = error = "null"
+    try:
+        prepare(request)
+        remember(name, request["code"])
+        value = run(request["code"], name)
+        if value is not None:
+            builtins._ = value
+            result = rich(value)
+        value = None
+        show_figures()
+    except BaseException as problem:
+        result = "null"
+        try:
+            quietly(show_figures)
+            error = told(problem, name)
+        except BaseException as worse:
+            # As when the memory is at its end.
+            error = as_object({
+                "name": escape(type(problem).__name__),
+                "message": escape(f"it cannot be told: {type(worse).__name__}"),
+                "traceback": "[]",
+            })
+        problem = None
+    flush()
+    sys.settrace(None)
+    sys.setprofile(None)
+    try:
+        cwd = posix.getcwd()
+    except OSError:
+        cwd = WORKSPACE
+    return as_object({"cwd": escape(plain(cwd)), "result": result, "error": error}).encode()
+
+
+def install(imports):
+    sys.path[:0] = ["", WORKSPACE]
+    sys.meta_path.insert(0, PyplotFinder)
+    install_loop()
+    for name in imports:
+        __import__(name)
+    builtins.display = display
+    for name in ("stdout", "stderr"):
+        stream = fresh_stream(1 if name == "stdout" else 2, "w")
+        stream.reconfigure(line_buffering=True)
+        setattr(state, name, stream)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    for name in list(names):
+        if name not in ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__"):
+            del names[name]
+    base_modules.update(modules)
+    gc.collect()
+    # What the base has is never looked at again: looking would write to all of it.
+    gc.freeze()
+    _host.call(b"A%d" % id(execute))
+
+
+ours = globals()
