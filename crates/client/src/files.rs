@@ -269,7 +269,7 @@ fn url_path(path: &[u8]) -> Result<String> {
 
 fn outside(path: &[u8]) -> Error {
     let path = String::from_utf8_lossy(path);
-    let text = format!("{path:?} lies outside of /workspace");
+    let text = format!("{path:?} leads out of /workspace");
     Error::Api(
         types::Error::new(ErrorCode::PermissionDenied, text)
             .with("errno", "EACCES")
