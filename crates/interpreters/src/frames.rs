@@ -147,7 +147,8 @@ impl Reader {
         let Some([a, b, c, d, e, f, g, h]) = self.buffer.first_chunk::<PREFIX>() else {
             return Ok(None);
         };
-        let (head, body) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
+        let (head, body) =
+            (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
         let (head, body) = (head as usize, body as usize);
         if head > HEADER_MAX || body > BODY_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame is too long"));

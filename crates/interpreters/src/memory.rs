@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
 /// What memories grow by, bytes.
@@ -21,7 +21,7 @@ const GRAIN: usize = 64 << 10;
 /// A base image: the memory that contexts begin with.
 #[derive(Debug)]
 pub struct Image {
-    file: File,
+    file: Mutex<File>,
     view: NonNull<c_void>,
     len: usize,
 }
@@ -52,7 +52,26 @@ impl Image {
             rustix::mm::mmap(ptr::null_mut(), len, prot, flags, file.as_fd(), 0)?
         };
         let view = NonNull::new(view).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Arc::new(Image { file, view, len }))
+        Ok(Arc::new(Image { file: Mutex::new(file), view, len }))
+    }
+
+    /// The same file, opened anew by a process that was forked with the image mapped and then
+    /// had all of its descriptors closed. The old number is somebody else's, and not closed.
+    ///
+    /// # Errors
+    /// Where it is not the same file.
+    pub(crate) fn reopen(&self, file: File, inode: u64) -> io::Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let now = file.metadata()?;
+        if (now.ino(), now.len()) != (inode, self.len as u64) {
+            return Err(io::Error::other("it is not the file that was mapped"));
+        }
+        std::mem::forget(std::mem::replace(&mut *self.file(), file));
+        Ok(())
+    }
+
+    fn file(&self) -> std::sync::MutexGuard<'_, File> {
+        self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Its bytes.
@@ -166,7 +185,7 @@ impl Reservation {
                 // nothing is replaced that anybody uses.
                 unsafe {
                     let start = self.base.as_ptr().byte_add(at);
-                    rustix::mm::mmap(start, end - at, rw.0, flags, &image.file, at as u64)?;
+                    rustix::mm::mmap(start, end - at, rw.0, flags, &*image.file(), at as u64)?;
                 }
                 at = end;
             }

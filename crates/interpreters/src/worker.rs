@@ -9,15 +9,16 @@ mod sink;
 
 use crate::frames::{Frame, Reader, write_all};
 use crate::pages::PageMap;
-use crate::protocol::{Failure, FromWorker, ToWorker};
-use crate::zygote::Mapped;
-use crate::{Runtime, frames};
+use crate::protocol::{Execute, Failure, FromWorker, ToWorker};
+use crate::zygote::{ENGINES, Mapped};
+use crate::{Build, Runtime, frames};
 use contexts::Contexts;
 use spawner::jail::{FIRST_KEPT, Fail};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -39,9 +40,10 @@ pub(crate) fn run(jailed: Result<(), Fail>, mapped: &Mapped, warm_bytes: u64) ->
     // waits for one that was born here.
     let ran = std::thread::scope(|scope| {
         let whole = std::thread::Builder::new().name("worker".into());
-        whole.spawn_scoped(scope, || runtime(socket, mapped, warm_bytes))?.join().map_err(|_| {
-            io::Error::other("the worker broke down")
-        })?
+        whole
+            .spawn_scoped(scope, || runtime(socket, mapped, warm_bytes))?
+            .join()
+            .map_err(|_| io::Error::other("the worker broke down"))?
     });
     i32::from(ran.is_err())
 }
@@ -64,9 +66,10 @@ fn runtime(socket: net::UnixStream, mapped: &Mapped, warm_bytes: u64) -> io::Res
         tokio::spawn(write_all(socket.clone(), frames));
         let clock = Runtime::new(mapped.engine(), PageMap::open())?;
         let contexts = Contexts::new(clock, warm_bytes, mapped)?;
-        let worker = Worker { out: Out(out), contexts, jobs: Arc::default() };
+        let builds = mapped.reopen(&Path::new("/").join(ENGINES));
+        let worker = Worker { out: Out(out), contexts, jobs: Arc::default(), builds };
         worker.out.tell(&FromWorker::Ready, Vec::new());
-        worker.serve(Reader::new(socket), mapped).await
+        worker.serve(Reader::new(socket)).await
     });
     // Guests that still run have nobody who waits for them.
     runtime.shutdown_background();
@@ -107,15 +110,18 @@ struct Worker {
     out: Out,
     contexts: Arc<Contexts>,
     jobs: Arc<Mutex<HashMap<u64, Job>>>,
+    /// By [`crate::engines::EngineBuild::build`] and name.
+    builds: HashMap<(String, String), Arc<Build>>,
 }
 
 impl Worker {
     /// Until the server is gone.
-    async fn serve(&self, mut requests: Reader, mapped: &Mapped) -> io::Result<()> {
+    async fn serve(&self, mut requests: Reader) -> io::Result<()> {
         while let Some((request, body)) = requests.next().await? {
             match request {
                 ToWorker::Execute(job) => {
-                    let Some(build) = mapped.find(&job.build).cloned() else {
+                    let key = (job.build.build(), job.build.name.clone());
+                    let Some(build) = self.builds.get(&key).cloned() else {
                         let failure = Failure::UnknownBuild;
                         self.out.tell(&FromWorker::Failed { id: job.id, failure }, Vec::new());
                         continue;
@@ -144,7 +150,7 @@ impl Worker {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, job: crate::protocol::Execute, build: Arc<crate::Build>, stdin: Vec<u8>) {
+    fn start(&self, job: Execute, build: Arc<Build>, stdin: Vec<u8>) {
         let (packs, wanted) = mpsc::unbounded_channel();
         let id = job.id;
         // Held while the task is listed, so that it cannot end before.

@@ -9,8 +9,8 @@ use crate::protocol::{FromZygote, ToZygote};
 use crate::worker;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{DumpableBehavior, Pid, WaitOptions, set_dumpable_behavior, waitpid};
-use spawner::jail::{self, Bind};
 use spawner::channel;
+use spawner::jail::{self, Bind};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -35,8 +35,7 @@ impl Index {
 
     pub fn read(&self) -> Result<Arc<List>, Error> {
         let path = self.cache.dir().join("index.json");
-        let mark =
-            path.metadata().ok().map(|m| (m.ino(), m.size(), m.mtime(), m.mtime_nsec()));
+        let mark = path.metadata().ok().map(|m| (m.ino(), m.size(), m.mtime(), m.mtime_nsec()));
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, list)) = &*read
             && *of == mark

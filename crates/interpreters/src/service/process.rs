@@ -1,8 +1,8 @@
 //! One worker process, and the executions that are in flight in it.
 
+use super::Error;
 use super::worker::WorkerSpec;
 use super::zygote::{Forked, Zygote};
-use super::Error;
 use crate::engines::EngineBuild;
 use crate::frames::{Frame, Reader, write_all};
 use crate::protocol::{FromWorker, ToWorker};
@@ -66,9 +66,8 @@ impl Process {
         let forked = tokio::task::spawn_blocking(move || {
             from.fork(ids, warm_bytes, theirs.as_fd(), workspace.as_fd())
         });
-        let Forked { pid, pidfd } = forked
-            .await
-            .map_err(|e| Error::Start(format!("the fork broke off: {e}")))??;
+        let Forked { pid, pidfd } =
+            forked.await.map_err(|e| Error::Start(format!("the fork broke off: {e}")))??;
         ours.set_nonblocking(true).map_err(failed)?;
         let socket = Arc::new(UnixStream::from_std(ours).map_err(failed)?);
         let (out, frames) = mpsc::unbounded_channel();
@@ -156,7 +155,12 @@ impl Process {
     }
 
     /// Says something to it; where it is gone, the answers' end will tell.
-    pub fn tell(&self, message: &ToWorker, body: Vec<u8>, fds: Vec<OwnedFd>) -> std::io::Result<()> {
+    pub fn tell(
+        &self,
+        message: &ToWorker,
+        body: Vec<u8>,
+        fds: Vec<OwnedFd>,
+    ) -> std::io::Result<()> {
         let _ = self.out.send(Frame::new(message, body)?.with(fds));
         Ok(())
     }

@@ -3,9 +3,9 @@
 use super::job::{Done, Event, Job, Saved};
 use super::process::{InFlight, Process};
 use super::{Error, PackDir, Shared};
+use crate::Snapshot;
 use crate::frames::FDS_MAX;
 use crate::protocol::{End, Execute, Failure, FromWorker, ToWorker};
-use crate::Snapshot;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -68,7 +68,8 @@ impl Worker {
         let message = ToWorker::Execute(Box::new(execute(flight.id, job)));
         let invalid = |e: std::io::Error| Error::Failed(e.to_string());
         flight.process.tell(&message, stdin, Vec::new()).map_err(invalid)?;
-        let ran = tokio::time::timeout(timeout + GRACE, follow(&mut flight, &packs, before, events));
+        let ran =
+            tokio::time::timeout(timeout + GRACE, follow(&mut flight, &packs, before, events));
         let ended = match ran.await {
             Ok(ended) => ended,
             Err(_) => {

@@ -32,9 +32,7 @@ pub(super) async fn run(
             execute(&job, build, stdin, packs, &contexts, &slot, &out).await
         }
         // Known to nobody else, and gone with this.
-        false => {
-            execute(&job, build, stdin, packs, &contexts, &Slot::default(), &out).await
-        }
+        false => execute(&job, build, stdin, packs, &contexts, &Slot::default(), &out).await,
     };
     match ended {
         Ok((end, pack)) => out.tell(&FromWorker::Done { id, end: Box::new(end) }, pack),

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wasmtime::{Engine, Module};
@@ -19,7 +20,15 @@ pub(crate) struct Mapped {
     /// The engine cache; `None`: there is none yet.
     cache: Option<OwnedFd>,
     /// By [`EngineBuild::build`] and name.
-    builds: HashMap<(String, String), Arc<Build>>,
+    builds: HashMap<(String, String), Loaded>,
+}
+
+/// A build that is mapped.
+struct Loaded {
+    build: Arc<Build>,
+    /// Its base image, relative to the cache.
+    image: PathBuf,
+    inode: u64,
 }
 
 impl Mapped {
@@ -51,7 +60,7 @@ impl Mapped {
         cache: &Cache,
         build: &EngineBuild,
         modules: &mut HashMap<PathBuf, Module>,
-    ) -> Result<Arc<Build>, String> {
+    ) -> Result<Loaded, String> {
         let driver = drivers::find(&build.name).ok_or("no driver speaks to it")?;
         let path = cache.path(&build.module);
         let module = match modules.get(&path) {
@@ -65,7 +74,22 @@ impl Mapped {
         let text = std::fs::read(cache.path(&build.meta)).map_err(|e| e.to_string())?;
         let meta: BaseMeta = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         let image = File::open(cache.path(&build.image)).map_err(|e| e.to_string())?;
-        Build::new(&module, image, meta, driver).map_err(|e| e.to_string())
+        let inode = image.metadata().map_err(|e| e.to_string())?.ino();
+        let loaded = Build::new(&module, image, meta, driver).map_err(|e| e.to_string())?;
+        Ok(Loaded { build: loaded, image: build.image.clone(), inode })
+    }
+
+    /// In a worker: opens the base images by the way that a worker has, through which nobody can
+    /// write to them. Those that are gone or exchanged are not to be used.
+    pub fn reopen(&self, engines: &Path) -> HashMap<(String, String), Arc<Build>> {
+        let mut usable = HashMap::new();
+        for (key, loaded) in &self.builds {
+            let file = File::open(engines.join(&loaded.image));
+            if file.and_then(|file| loaded.build.image.reopen(file, loaded.inode)).is_ok() {
+                usable.insert(key.clone(), loaded.build.clone());
+            }
+        }
+        usable
     }
 
     /// The engine of all of them.
@@ -76,10 +100,5 @@ impl Mapped {
     /// The directory of the engine cache.
     pub fn cache(&self) -> Option<&OwnedFd> {
         self.cache.as_ref()
-    }
-
-    /// A build, where it is mapped.
-    pub fn find(&self, build: &EngineBuild) -> Option<&Arc<Build>> {
-        self.builds.get(&(build.build(), build.name.clone()))
     }
 }

@@ -1,0 +1,10 @@
+//! Workers as the server has them: zygote, fork, jail, executions, deaths.
+
+#[path = "worker/bed.rs"]
+mod bed;
+#[path = "worker/death.rs"]
+mod death;
+#[path = "worker/jail.rs"]
+mod jail;
+#[path = "worker/run.rs"]
+mod run;

@@ -1,0 +1,175 @@
+//! Executions, their events, and what is kept of them.
+
+use crate::bed::Bed;
+use interpreters::{Error, Event, PackDir};
+use std::time::{Duration, Instant};
+use types::Stream;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_goes_on_warm_and_cold() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let mut context = bed.context("one");
+    assert_eq!(context.run(&worker, "var x = 20; x + 1").await.value(), "21");
+    assert_eq!(context.run(&worker, "x += 2; x").await.value(), "22");
+    let first = context.snapshot.clone().expect("a snapshot");
+    assert_eq!(first.seq, 2);
+    // Cold: dropped, and in another process.
+    worker.forget("one").await;
+    assert_eq!(context.run(&worker, "x").await.value(), "22");
+    drop(worker);
+    let worker = bed.worker(1).await;
+    assert_eq!(context.run(&worker, "x * 2").await.value(), "44");
+    // An older state counts, whatever is warm.
+    context.snapshot = Some(first);
+    assert_eq!(context.run(&worker, "x += 1; x").await.value(), "23");
+    context.snapshot = None;
+    assert_eq!(context.run(&worker, "typeof x").await.value(), "'undefined'");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_come_in_order_and_environment_and_input_go_in() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let mut context = bed.context("one");
+    let code = "console.log('a'); console.error('b'); display({c: 1}); console.log('d'); 5";
+    let ran = context.run(&worker, code).await;
+    let told: Vec<String> = ran
+        .events
+        .iter()
+        .map(|event| match event {
+            Event::Output { stream: Stream::Stdout, bytes, .. } => {
+                format!("out {}", String::from_utf8_lossy(bytes))
+            }
+            Event::Output { bytes, .. } => format!("err {}", String::from_utf8_lossy(bytes)),
+            Event::Result(result) => format!("shown {}", result.text),
+        })
+        .collect();
+    assert_eq!(told, ["out a\n", "err b\n", "shown { c: 1 }", "out d\n"]);
+    assert_eq!(ran.value(), "5");
+    assert_eq!(context.run(&worker, "process.env.GIVEN").await.value(), "'yes'");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_kept_leaves_nothing() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let mut context = bed.context("one");
+    for _ in 0..2 {
+        let mut job = context.job("var seen = typeof y; var y = 1; seen");
+        (job.keep, job.packs) = (false, PackDir::none());
+        let ran = context.execute(&worker, job).await;
+        assert_eq!(ran.value(), "'undefined'");
+        assert!(context.snapshot.is_none());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pack_that_nobody_keeps_is_removed_and_the_state_with_it() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let mut context = bed.context("one");
+    context.run(&worker, "var x = 1").await.done();
+    let files = || std::fs::read_dir(bed.path("contexts/one")).expect("a directory").count();
+    assert_eq!(files(), 1);
+    let (tell, _told) = tokio::sync::mpsc::channel(1);
+    let done = worker.execute(context.job("x = 2"), tell).await.expect("it ran");
+    assert_eq!(files(), 2);
+    // The commit failed.
+    drop(done);
+    assert_eq!(files(), 1);
+    assert_eq!(context.run(&worker, "x").await.value(), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_pack_is_named_and_harms_nobody_else() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let (mut one, mut other) = (bed.context("one"), bed.context("other"));
+    one.run(&worker, "var x = 1").await.done();
+    other.run(&worker, "var x = 2").await.done();
+    worker.forget("one").await;
+    let file = one.snapshot.as_ref().expect("a snapshot").packs[0].file.clone();
+    let path = bed.path("contexts/one").join(&file);
+    let whole = std::fs::read(&path).expect("read");
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for bytes in [flipped, whole[..whole.len() - 1].to_vec(), Vec::new()] {
+        std::fs::write(&path, bytes).expect("write");
+        let ran = one.run(&worker, "x").await;
+        assert!(matches!(&ran.ended, Err(Error::Pack { file: named, .. }) if *named == file));
+    }
+    std::fs::remove_file(&path).expect("remove");
+    let ran = one.run(&worker, "x").await;
+    assert!(matches!(&ran.ended, Err(Error::Pack { file: named, .. }) if *named == file));
+    assert_eq!(other.run(&worker, "x").await.value(), "2");
+    std::fs::write(&path, whole).expect("write");
+    assert_eq!(one.run(&worker, "x").await.value(), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn contexts_run_beside_each_other_and_one_in_turn() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let (mut one, mut other) = (bed.context("one"), bed.context("other"));
+    one.run(&worker, "var x = 0").await.done();
+    other.run(&worker, "var x = 0").await.done();
+    // Each waits for a file that the other makes: one after the other would never end.
+    let code = |mine: &str, theirs: &str| {
+        format!(
+            "const std_ = std; {{ const f = std_.open('/workspace/{mine}', 'w'); f.close(); }}
+             let seen = null; const begun = Date.now();
+             while (seen === null && Date.now() - begun < 15000) \
+               seen = std_.open('/workspace/{theirs}', 'r');
+             seen !== null"
+        )
+    };
+    let (a, b) = (code("a", "b"), code("b", "a"));
+    let (ran, also) = tokio::join!(one.run(&worker, &a), other.run(&worker, &b));
+    assert_eq!((ran.value(), also.value()), ("true".to_owned(), "true".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_execution_stops_and_leaves_the_state_before() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let mut context = bed.context("one");
+    context.run(&worker, "var x = 1").await.done();
+    let (tell, mut told) = tokio::sync::mpsc::channel(4);
+    let job = context.job("x = 2; console.log('here'); while (true) {}");
+    let running = tokio::spawn({
+        let worker = worker.clone();
+        async move { worker.execute(job, tell).await.map(drop) }
+    });
+    assert!(told.recv().await.is_some(), "it runs");
+    running.abort();
+    assert!(running.await.is_err());
+    // The context's own lock is free only when its guest has stopped.
+    let begun = Instant::now();
+    assert_eq!(context.run(&worker, "x").await.value(), "1");
+    assert!(begun.elapsed() < Duration::from_secs(15), "it did not wait for the time limit");
+    // Nothing spins on.
+    let pid = worker.pid().expect("a process");
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
+        let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split(' ').collect();
+        fields[12].parse::<u64>().expect("utime") + fields[13].parse::<u64>().expect("stime")
+    };
+    let before = ticks();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(ticks() - before <= 10, "the worker is at rest");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn time_limits_roll_back() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let mut context = bed.context("one");
+    context.run(&worker, "var x = 1").await.done();
+    let mut job = context.job("x = 2; while (true) {}");
+    job.timeout = Duration::from_millis(100);
+    let ran = context.execute(&worker, job).await;
+    assert_eq!(ran.value(), "ExecutionLimitError");
+    assert!(ran.done().rolled_back && ran.done().saved.is_none());
+    assert_eq!(context.run(&worker, "x").await.value(), "1");
+}
