@@ -50,6 +50,7 @@ my $blessed = \&Scalar::Util::blessed;
 my $reftype = \&Scalar::Util::reftype;
 my $base64 = \&MIME::Base64::encode_base64;
 my $getcwd = \&Cwd::getcwd;
+my $stdin = *STDIN{IO};
 
 # The guest's variables that were declared outside of blocks: name with sigil => reference.
 my %lexicals;
@@ -247,10 +248,6 @@ $run = sub {
     chdir $cwd or chdir '/workspace' or chdir '/';
     my %environment = map { split /=/, $_, 2 } split /\0/, $environment;
     *main::ENV = \%environment;
-    if (open my $input, '<&=', 0) {
-        binmode $input, ':utf8';
-        *main::STDIN = *{$input}{IO};
-    }
 
     my @names = $locals->($code, '(?:my|state)');
     my @kept = sort keys %lexicals;
@@ -290,6 +287,9 @@ $run = sub {
         $handler = $none ? undef : $left;
     }
     my $failed = ref $error || length($error // '');
+    # What was not read of this input is not of the next one.
+    1 while read $stdin, my $rest, 1 << 16;
+    $stdin->clearerr;
     @lexicals{ keys %taken } = values %taken;
     $globals{$_} = 1 for $locals->($code, 'our');
     delete $globals{$_} for keys %taken;
@@ -317,6 +317,7 @@ $run = sub {
     last sandkeep_exit;
 };
 
+binmode STDIN, ':utf8';
 binmode STDOUT, ':utf8';
 binmode STDERR, ':utf8';
 STDERR->autoflush(1);

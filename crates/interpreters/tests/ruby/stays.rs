@@ -1,0 +1,140 @@
+use super::context;
+use crate::kit::all;
+
+/// Everything here is made in one instance, and used in another one, twice.
+#[tokio::test]
+async fn all_that_code_made_is_there_in_a_new_instance() {
+    let mut c = context();
+    for code in [
+        "x = 1; $g = 'global'; CONST = [1, 2].freeze",
+        "def add(a, b = 2) = a + b",
+        "class Point\n  attr_reader :x\n  def initialize(x) = @x = x\n  def ==(o) = x == o.x\nend",
+        "module Tools; def self.twice(n) = n * 2; end",
+        "point = Point.new(3)",
+        "counter = 0; inc = -> { counter += 1 }",
+        "fiber = Fiber.new { 3.times { |i| Fiber.yield i * 10 }; :done }; fiber.resume",
+        "enum = [1, 2, 3].each; enum.next",
+        "lazy = (1..Float::INFINITY).lazy.map { |n| n * n }",
+        "pattern = /(?<year>\\d+)-é/",
+        "require 'bigdecimal' rescue 0; require 'json'; require 'date'; day = Date.new(2026, 11, 29)",
+        "struct = Struct.new(:a, :b).new(1, 'é')",
+        "hash = Hash.new { |h, k| h[k] = k.to_s * 2 }; hash[:z]",
+        "big = 3**500; text = 'ü' * 10_000; list = (1..20_000).to_a",
+        "file = File.open('open.txt', 'w+'); file.write('written '); file.flush",
+        "def yielder = yield(1)",
+        "method_object = point.method(:x)",
+    ] {
+        let ran = c.run(code).await;
+        assert_eq!(ran.outcome.error, None, "{code}");
+    }
+    c.evict();
+    for round in ["1", "2"] {
+        let counter = round;
+        let cases = [
+            ("[x, $g, CONST.frozen?]", "[1, \"global\", true]"),
+            ("[add(1), Tools.twice(4), point.x, point == Point.new(3)]", "[3, 8, 3, true]"),
+            ("inc.call", counter),
+            ("counter", counter),
+            ("lazy.first(3)", "[1, 4, 9]"),
+            ("pattern.match('2026-é')[:year]", "\"2026\""),
+            ("(day + 1).to_s", "\"2026-11-30\""),
+            ("struct.b", "\"é\""),
+            ("hash[:q]", "\"qq\""),
+            ("[big == 3**500, text.size, list.sum]", "[true, 10000, 200010000]"),
+            ("yielder { |n| n + x }", "2"),
+            ("method_object.call", "3"),
+        ];
+        all(&mut c, &cases).await;
+        c.evict();
+    }
+    let cases = [
+        ("fiber.resume", "10"),
+        ("enum.next", "2"),
+        ("fiber.resume", "20"),
+        ("fiber.resume", ":done"),
+    ];
+    for (code, text) in cases {
+        assert_eq!(c.again(code).await.text(), text);
+    }
+    assert_eq!(
+        c.again("enum.next; begin; enum.next; rescue StopIteration; 'end'; end").await.text(),
+        "\"end\""
+    );
+    c.again("file.write('more'); file.flush").await;
+    assert_eq!(c.again("file.rewind; file.read").await.text(), "\"written more\"");
+    assert_eq!(std::fs::read(c.workspace().join("open.txt")).unwrap(), b"written more");
+}
+
+#[tokio::test]
+async fn an_error_keeps_what_was_done_before_it() {
+    let mut c = context();
+    c.run("x = 1").await;
+    assert_eq!(c.run("x = 2; y = 3; raise 'late'").await.error().line_number, Some(1));
+    assert_eq!(c.again("[x, y]").await.text(), "[2, 3]");
+}
+
+#[tokio::test]
+async fn thirty_contexts_side_by_side_do_not_mix() {
+    let mut contexts: Vec<_> = (0..30).map(|_| context()).collect();
+    for (n, c) in contexts.iter_mut().enumerate() {
+        c.run(&format!("x = {n}; $y = 'é' * {n}; class Foo; def self.n = {n}; end")).await.text();
+    }
+    for (n, c) in contexts.iter_mut().enumerate() {
+        if n % 2 == 0 {
+            c.evict();
+        }
+        assert_eq!(c.run("[x, $y.size, Foo.n]").await.text(), format!("[{n}, {n}, {n}]"));
+    }
+}
+
+#[tokio::test]
+async fn random_differs_between_contexts_and_goes_on_in_one() {
+    let (mut a, mut b) = (context(), context());
+    let code = "[rand(2**52), [*1..50].shuffle, Random.rand]";
+    let first = a.run(code).await.text().to_owned();
+    assert_ne!(first, b.run(code).await.text());
+    let second = a.again(code).await.text().to_owned();
+    assert_ne!(first, second);
+    // From one snapshot the same goes on: nothing is seeded but a context's first execution.
+    let mut fork = a.fork();
+    assert_eq!(fork.run(code).await.text(), a.again(code).await.text());
+    let hex = "require 'securerandom'; SecureRandom.hex";
+    assert_ne!(a.run(hex).await.text(), b.run(hex).await.text());
+}
+
+#[tokio::test]
+async fn time_does_not_go_back() {
+    let mut c = context();
+    let now = "Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)";
+    let mut last = 0;
+    for _ in 0..5 {
+        let ran = c.again(now).await;
+        let time: u64 = ran.text().parse().unwrap();
+        assert!(time > last, "{time} after {last}");
+        last = time;
+    }
+    assert_eq!(c.run("Time.now.year >= 2025").await.text(), "true");
+}
+
+#[tokio::test]
+async fn a_small_step_takes_little_room() {
+    let mut c = context();
+    c.run("x = 1").await.text();
+    c.run("x + 1").await.text();
+    let stored = c.stored();
+    assert!(stored < 512 << 10, "{stored} bytes");
+}
+
+#[tokio::test]
+async fn what_was_sent_is_not_kept() {
+    let mut c = context();
+    let long = "x".repeat(60_000);
+    // Far more than the memory would hold if it stayed.
+    for n in 0..400 {
+        assert_eq!(c.run(&format!("'{long}'.size + {n}")).await.text(), (60_000 + n).to_string());
+    }
+    c.env.insert("LONG".into(), "y".repeat(700_000));
+    for _ in 0..50 {
+        assert_eq!(c.run("ENV['LONG'].size").await.text(), "700000");
+    }
+}
