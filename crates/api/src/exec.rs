@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_LENGTH, HeaderValue};
+use hyper::header::HeaderValue;
 use sandbox::{Collected, ExecStream};
 use std::io;
 use types::{Error, ErrorCode, ExecEvent, ExecRequest, ExecResult, Result, SandboxName};
@@ -62,27 +62,9 @@ async fn run(mut call: Call, name: SandboxName) -> Result<Response> {
     }
 }
 
-/// Bytes that are handed to the connection at once.
-const PIECE: usize = 64 * 1024;
-
-/// The whole end as JSON. A large one goes in pieces and keeps its room until the last is on
-/// its way: a slow reader's answer counts for as long as it is there.
+/// The whole end as JSON.
 fn collected(ended: Collected) -> Result<Response> {
-    let Collected { result, room } = ended;
-    if room.is_empty() {
-        return reply::ok(&result);
-    }
-    let text = Bytes::from(reply::text(&result)?);
-    drop(result);
-    let length = HeaderValue::from(text.len());
-    let pieces = futures::stream::unfold((text, room), |(mut rest, room)| async {
-        let piece = rest.split_to(rest.len().min(PIECE));
-        (!piece.is_empty()).then(|| (Ok::<_, io::Error>(piece), (rest, room)))
-    });
-    let kind = HeaderValue::from_static("application/json");
-    let mut response = reply::bytes(StatusCode::OK, kind, Body::from_stream(pieces));
-    response.headers_mut().insert(CONTENT_LENGTH, length);
-    Ok(response)
+    reply::kept(&ended.result, ended.room)
 }
 
 /// A body of one line for each event. Dropping it drops `events`, which ends the command.

@@ -59,7 +59,8 @@ pub(crate) async fn get(call: Call, name: SandboxName) -> Result<Response> {
         return reply::ok(&files.stat(&call.file).await?);
     }
     if list {
-        return reply::ok(&files.list(&call.file, recursive, hidden).await?);
+        let listed = files.list(&call.file, recursive, hidden).await?;
+        return reply::kept(&listed.list, listed.room);
     }
     download(&call.headers, files.read(&call.file).await?)
 }

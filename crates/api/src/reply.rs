@@ -2,16 +2,18 @@
 
 use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderName, HeaderValue,
+    RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
+use std::io;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,6 +63,30 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Respon
 /// 200 in JSON.
 pub(crate) fn ok<T: Serialize>(value: &T) -> Result<Response> {
     json(StatusCode::OK, value)
+}
+
+/// Bytes that are handed to the connection at once.
+const PIECE: usize = 64 * 1024;
+
+/// 200 in JSON. What takes `room` goes in pieces and keeps it until the last is on its way: a slow
+/// reader's answer counts for as long as it is there.
+pub(crate) fn kept<T: Serialize, R: Send + 'static>(
+    value: &T,
+    room: impl IntoIterator<Item = R>,
+) -> Result<Response> {
+    let room: Vec<R> = room.into_iter().collect();
+    if room.is_empty() {
+        return ok(value);
+    }
+    let text = Bytes::from(text(value)?);
+    let length = HeaderValue::from(text.len());
+    let pieces = futures::stream::unfold((text, room), |(mut rest, room)| async {
+        let piece = rest.split_to(rest.len().min(PIECE));
+        (!piece.is_empty()).then(|| (Ok::<_, io::Error>(piece), (rest, room)))
+    });
+    let mut response = bytes(StatusCode::OK, JSON, Body::from_stream(pieces));
+    response.headers_mut().insert(CONTENT_LENGTH, length);
+    Ok(response)
 }
 
 /// 204.

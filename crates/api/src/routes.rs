@@ -171,11 +171,11 @@ routes! {
     GET "/v1/sandboxes/{id}/logs" [] Ignored [KNOWN] => Sandbox v1::logs;
 
     GET "/v1/sandboxes/{id}/files" ["stat", "list", "recursive", "includeHidden"] Ignored
-        [KNOWN, FILE, FILE_READ] => Sandbox files::root;
+        [KNOWN, FILE, FILE_READ, TURNS] => Sandbox files::root;
     POST "/v1/sandboxes/{id}/files" [] Required(SMALL_BODY) [FILE, FILE_WRITE]
         => Sandbox files::change;
     GET "/v1/sandboxes/{id}/files/{*path}" ["stat", "list", "recursive", "includeHidden"] Ignored
-        [KNOWN, FILE, FILE_READ] => Sandbox files::get;
+        [KNOWN, FILE, FILE_READ, TURNS] => Sandbox files::get;
     PUT "/v1/sandboxes/{id}/files/{*path}" [] Streamed [FILE, FILE_WRITE] => Sandbox files::put;
     DELETE "/v1/sandboxes/{id}/files/{*path}" ["recursive", "force"] Ignored
         [FILE, FILE_WRITE] => Sandbox files::delete;

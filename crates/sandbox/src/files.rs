@@ -14,11 +14,24 @@ use crate::service::Sandboxes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 use types::{
     DeleteFileResult, Error, FileInfo, FileOperation, FilesOp, FilesRequest, FilesResult,
     ListFilesResult, Result, SandboxName, iso8601,
 };
 use workspace::{FilePath, Workspace};
+
+/// Lists up to this many entries are bounded by the number of connections.
+const SHORT: usize = 2000;
+
+/// A list, and the room in the server's memory that a long one takes: to be kept until the caller
+/// has it, so that slow readers are counted too.
+pub struct Listed {
+    /// The list.
+    pub list: ListFilesResult,
+    /// The room; none for short lists.
+    pub room: Option<OwnedSemaphorePermit>,
+}
 
 /// The files of one sandbox, for one activity. Cheap to clone; the sandbox is busy until the last
 /// clone is dropped and the last piece of work has ended.
@@ -84,25 +97,23 @@ impl Files {
     }
 
     /// What lies in a directory.
-    pub async fn list(
-        &self,
-        path: &[u8],
-        recursive: bool,
-        hidden: bool,
-    ) -> Result<ListFilesResult> {
+    pub async fn list(&self, path: &[u8], recursive: bool, hidden: bool) -> Result<Listed> {
         let operation = FileOperation::ListDirectory;
         let path = parse(operation, path)?;
+        let room = self.turn(&self.sandboxes.world().workspaces.lists).await?;
         let at = path.clone();
         let list = move |workspace: &Workspace| workspace.list(&at, recursive, hidden);
         let list = self.work(operation, &path, list).await?;
-        Ok(ListFilesResult {
+        let room = (list.files.len() > SHORT).then_some(room);
+        let list = ListFilesResult {
             success: true,
             path: path.to_string(),
             count: list.files.len() as u64,
             files: list.files,
             truncated: list.truncated,
             timestamp: self.now(),
-        })
+        };
+        Ok(Listed { list, room })
     }
 
     /// Deletes a file, or with `recursive` a directory.

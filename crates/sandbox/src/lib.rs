@@ -21,6 +21,6 @@ mod world;
 pub use busy::Busy;
 pub use code::{Binding, CodeOptions, CodeStream};
 pub use exec::{Collected, ExecStream};
-pub use files::{Changes, Download, Files, Packed, Unpacking, Uploading};
+pub use files::{Changes, Download, Files, Listed, Packed, Unpacking, Uploading};
 pub use service::{Options, Sandboxes};
 pub use stops::OnStop;

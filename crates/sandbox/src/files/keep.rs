@@ -17,6 +17,8 @@ const KEPT: usize = 128;
 const ARCHIVES: usize = 64;
 /// Watches at once: each has one of the kernel's instances, of which a user has 128 as a rule.
 const WATCHES: usize = 64;
+/// Long lists at once: each may have 64 MiB of text.
+const LISTS: usize = 8;
 
 struct Kept {
     id: (u64, u64),
@@ -29,6 +31,7 @@ pub(crate) struct Workspaces {
     kept: Mutex<HashMap<ObjectId, Kept>>,
     pub archives: Arc<Semaphore>,
     pub watches: Arc<Semaphore>,
+    pub lists: Arc<Semaphore>,
 }
 
 impl Default for Workspaces {
@@ -37,6 +40,7 @@ impl Default for Workspaces {
             kept: Mutex::default(),
             archives: Arc::new(Semaphore::new(ARCHIVES)),
             watches: Arc::new(Semaphore::new(WATCHES)),
+            lists: Arc::new(Semaphore::new(LISTS)),
         }
     }
 }

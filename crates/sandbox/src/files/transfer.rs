@@ -86,10 +86,16 @@ impl Files {
         Ok(Changes { lease, path, watcher: Some(watcher), _turn: turn })
     }
 
-    async fn turn(&self, turns: &std::sync::Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
+    pub(super) async fn turn(
+        &self,
+        turns: &std::sync::Arc<Semaphore>,
+    ) -> Result<OwnedSemaphorePermit> {
         let turn = tokio::time::timeout(TURN, turns.clone().acquire_owned()).await;
         turn.ok().and_then(std::result::Result::ok).ok_or_else(|| {
-            Error::new(ErrorCode::TooManyRequests, "too many archives or watches are under way")
+            Error::new(
+                ErrorCode::TooManyRequests,
+                "too many archives, watches or long lists are under way",
+            )
         })
     }
 }
