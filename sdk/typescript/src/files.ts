@@ -4,6 +4,7 @@ import { fromBase64, toBase64, utf8 } from "./bytes.js";
 import { localError, Operation } from "./errors.js";
 import { mimeOf } from "./mime.js";
 import { broken, type Transport } from "./transport.js";
+import { changes, type WatchEvent } from "./watch.js";
 
 /** What every result of a file operation has. */
 export interface FileResult {
@@ -85,6 +86,13 @@ export interface ListFilesResult extends FileResult {
   truncated?: boolean;
 }
 
+/** What was unpacked. */
+export interface UnpackResult extends FileResult {
+  entries: number;
+  /** Of the entries' files. */
+  bytes: number;
+}
+
 const BINARY = "application/octet-stream";
 
 type Encoding = "utf-8" | "utf8" | "base64";
@@ -164,6 +172,30 @@ export class Files {
   async stat(path: string): Promise<FileInfo> {
     const operation = Operation.FILE_STAT;
     return this.#transport.json({ method: "GET", path: this.#path(path, operation), query: { stat: true }, operation });
+  }
+
+  /** The changes below a directory, from `ready` on. */
+  async *watch(path: string, signal: AbortSignal | undefined): AsyncGenerator<WatchEvent, void, undefined> {
+    const call = { signal, operation: Operation.DIRECTORY_WATCH };
+    const query = { path: absolute(path, call.operation) };
+    const route = ["sandboxes", this.#sandbox, "watch"];
+    const response = await this.#transport.send({ ...call, method: "GET", path: route, query, accept: "text/event-stream" });
+    yield* changes(response, call);
+  }
+
+  async readArchive(path: string): Promise<ReadableStream<Uint8Array>> {
+    const operation = Operation.ARCHIVE_READ;
+    const query = { path: absolute(path, operation) };
+    const route = ["sandboxes", this.#sandbox, "archive"];
+    const response = await this.#transport.send({ method: "GET", path: route, query, accept: "*/*", operation });
+    return response.body ?? new Blob([]).stream();
+  }
+
+  async writeArchive(path: string, archive: Uint8Array | ReadableStream<Uint8Array>): Promise<UnpackResult> {
+    const operation = Operation.ARCHIVE_WRITE;
+    const query = { path: absolute(path, operation) };
+    const bytes = contentOf(path, archive, "utf-8", operation);
+    return this.#transport.json({ method: "PUT", path: ["sandboxes", this.#sandbox, "archive"], query, bytes, operation });
   }
 
   async mkdir(path: string, recursive: boolean): Promise<MkdirResult> {

@@ -36,8 +36,10 @@ export type {
   ReadFileResult,
   ReadFileStreamResult,
   RenameFileResult,
+  UnpackResult,
   WriteFileResult,
 } from "./files.js";
+export type { WatchEvent } from "./watch.js";
 export type {
   ExecCollectOptions,
   ExecCommand,

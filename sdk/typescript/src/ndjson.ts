@@ -64,9 +64,10 @@ async function drain(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<v
   }
 }
 
-async function* lines(
+/** The lines of a body that are not blank. What stands after the last line end is left out. */
+export async function* lines(
   reader: ReadableStreamDefaultReader<Uint8Array>,
-  call: StreamOf,
+  call: Omit<StreamOf, "last">,
 ): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   let parts: string[] = [];

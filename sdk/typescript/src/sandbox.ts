@@ -13,6 +13,7 @@ import {
   type ReadFileResult,
   type ReadFileStreamResult,
   type RenameFileResult,
+  type UnpackResult,
   type WriteFileResult,
 } from "./files.js";
 import { validateSandboxId } from "./ids.js";
@@ -20,6 +21,7 @@ import type { SandboxInfo } from "./info.js";
 import { CodeInterpreter } from "./interpreter.js";
 import { wireEnv } from "./run.js";
 import { Transport, type SandboxServer } from "./transport.js";
+import type { WatchEvent } from "./watch.js";
 import type { AnyEnv, ServiceBindingName } from "./bindings.js";
 
 /** Which sandbox, and who asks. */
@@ -133,6 +135,21 @@ export class SandboxClient<B extends string = string> {
   /** Whether a file is there. */
   exists(path: string): Promise<FileExistsResult> {
     return this.#files.exists(path);
+  }
+
+  /** Tells what changes in a directory and below it, from `ready` on, until the loop is left. */
+  watch(path = "/workspace", options: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<WatchEvent, void, undefined> {
+    return this.#files.watch(path, options.signal);
+  }
+
+  /** A directory or a file as a tar archive, written while it is read. */
+  readArchive(path = "/workspace"): Promise<ReadableStream<Uint8Array>> {
+    return this.#files.readArchive(path);
+  }
+
+  /** Unpacks a tar archive in a directory that is there. */
+  writeArchive(path: string, archive: Uint8Array | ReadableStream<Uint8Array>): Promise<UnpackResult> {
+    return this.#files.writeArchive(path, archive);
   }
 
   /** Runs a command in the sandbox's Linux instance and collects its output. */

@@ -227,3 +227,38 @@ test("reading brings nothing into being; writing does", async () => {
   assert.equal((await sandbox.readFile("a")).content, "1");
   assert.equal((await sandbox.getInfo()).running, false);
 });
+
+test("trees go out and come in as tar archives", async () => {
+  const [from, to] = [fresh(), fresh()];
+  await from.mkdir("tree/deep", { recursive: true });
+  await from.writeFile("tree/deep/a", "1");
+  await from.writeFile("tree/b", "22");
+  await to.mkdir("here");
+  const unpacked = await to.writeArchive("here", await from.readArchive("tree"));
+  assert.deepEqual([unpacked.success, unpacked.path, unpacked.bytes], [true, "/workspace/here", 3]);
+  const list = await to.listFiles("here", { recursive: true });
+  assert.deepEqual(list.files.map((f) => f.relativePath), ["b", "deep", "deep/a"]);
+  assert.equal((await to.readFile("here/deep/a")).content, "1");
+  await assert.rejects(to.writeArchive("none", await from.readArchive()), { name: "FileNotFoundError", operation: "archive.write" });
+  await assert.rejects(from.readArchive("none"), { name: "FileNotFoundError", operation: "archive.read" });
+});
+
+test("a watch tells what changes, whoever changes it", async () => {
+  const sandbox = fresh();
+  await sandbox.mkdir("dir");
+  const seen = [];
+  for await (const event of sandbox.watch("dir")) {
+    seen.push(event.type);
+    if (event.type === "ready") await sandbox.exec(["sh", "-c", "echo 1 > /workspace/dir/a && mv /workspace/dir/a /workspace/dir/b"]);
+    if (event.type === "created") assert.deepEqual([event.path, event.directory], ["/workspace/dir/a", false]);
+    if (event.type === "moved") {
+      assert.deepEqual([event.path, event.newPath], ["/workspace/dir/a", "/workspace/dir/b"]);
+      await sandbox.deleteFile("dir", { recursive: true });
+    }
+  }
+  assert.deepEqual([seen[0], seen[1], seen.includes("moved"), seen.at(-1)], ["ready", "created", true, "gone"]);
+  const abort = new AbortController();
+  const aborted = async () => { for await (const _ of sandbox.watch("/workspace", { signal: abort.signal })) abort.abort(); };
+  await assert.rejects(aborted(), { name: "AbortError" });
+  await assert.rejects(sandbox.watch("none").next(), { name: "FileNotFoundError" });
+});
