@@ -5,13 +5,14 @@ use crate::http::{ANSWER, body, path_segment, sandbox_path};
 use crate::watch::WatchStream;
 use crate::{Client, Error, Result};
 use bytes::Bytes;
-use futures::{Stream, TryStreamExt as _};
+use futures::{Stream, StreamExt as _, stream};
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 use reqwest::{Method, RequestBuilder, Response};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::oneshot;
 use types::{
     DeleteFileResult, ErrorCode, FileInfo, FilesRequest, FilesResult, ListFilesResult,
     UnpackResult, WriteFileResult,
@@ -217,10 +218,10 @@ impl Client {
         S: Stream<Item = io::Result<Bytes>> + Send + 'static,
     {
         let moved = Arc::new(AtomicU64::new(0));
-        let counter = moved.clone();
-        let bytes = bytes.inspect_ok(move |_| {
-            counter.fetch_add(1, Ordering::Relaxed);
-        });
+        // Dropped with this call, also where the answer came early: what is still to be sent is
+        // of no use to anybody then.
+        let (_over, over) = oneshot::channel::<()>();
+        let bytes = until(over, bytes, moved.clone());
         let request = match size {
             Some(size) => request.header(CONTENT_LENGTH, size),
             None => request,
@@ -236,6 +237,32 @@ impl Client {
             }
         }
     }
+}
+
+/// The pieces, counted, until nobody wants them any more: then an error, so that they never look
+/// like all.
+fn until<S>(
+    over: oneshot::Receiver<()>,
+    pieces: S,
+    moved: Arc<AtomicU64>,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static
+where
+    S: Stream<Item = io::Result<Bytes>> + Send + 'static,
+{
+    let state = Some((over, Box::pin(pieces)));
+    stream::unfold(state, move |state| {
+        let moved = moved.clone();
+        async move {
+            let (mut over, mut pieces) = state?;
+            let piece = tokio::select! {
+                biased;
+                _ = &mut over => return Some((Err(io::ErrorKind::ConnectionAborted.into()), None)),
+                piece = pieces.next() => piece?,
+            };
+            moved.fetch_add(1, Ordering::Relaxed);
+            Some((piece, Some((over, pieces))))
+        }
+    })
 }
 
 fn stalled() -> Error {
