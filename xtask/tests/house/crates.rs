@@ -16,7 +16,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("client", &["types"]),
     (
         "sandkeep",
-        &["api", "client", "containers", "objects", "sandbox", "spawner", "store", "types"],
+        &[
+            "api",
+            "client",
+            "containers",
+            "interpreters",
+            "objects",
+            "sandbox",
+            "spawner",
+            "store",
+            "types",
+        ],
     ),
     ("e2e", &["client", "types"]),
     ("benches", &["client", "containers", "spawner", "store", "types"]),
