@@ -6,8 +6,8 @@ use crate::{Client, Error, Result};
 use reqwest::header::ACCEPT;
 use reqwest::{Method, RequestBuilder};
 use types::{
-    CheckpointInfo, CheckpointList, CheckpointRequest, CodeRequest, CodeResult, ContextInfo,
-    ContextList, ContextRequest, EnvRequest,
+    BindingInfo, BindingList, CheckpointInfo, CheckpointList, CheckpointRequest, CodeRequest,
+    CodeResult, ContextInfo, ContextList, ContextRequest, EnvRequest,
 };
 
 /// Where code runs.
@@ -103,6 +103,12 @@ impl Client {
     pub async fn delete_checkpoint(&self, id: &str, context: &str, name: &str) -> Result<()> {
         let path = checkpoint_path(id, context, name, "")?;
         self.done(self.request(Method::DELETE, &path)).await
+    }
+
+    /// `GET /v1/bindings`: the engines that code can ask for, those that are not installed too.
+    pub async fn bindings(&self) -> Result<Vec<BindingInfo>> {
+        let request = self.request(Method::GET, "/v1/bindings");
+        Ok(self.json::<BindingList>(request).await?.bindings)
     }
 
     /// `POST …/env`: sets variables of the sandbox, or with `None` removes them.

@@ -102,10 +102,20 @@ pub fn exit_code(error: &CodeError) -> u8 {
     }
 }
 
-/// The status that the code asked to exit with, as the language's own program would.
+/// The status that the code asked to exit with, as the language's own program would. Each says it
+/// in its own words: `3`, `exit 3`, `process.exit(3)`. Other words are Python's last ones, which
+/// are told, with status 1.
 fn exit_status(error: &CodeError) -> Option<u8> {
-    match error.message.trim() {
-        "" | "None" | "True" => Some(u8::from(error.message.trim() == "True")),
+    let words = error.message.trim();
+    let status = ["the interpreter exited with status ", "process.exit(", "exit"]
+        .iter()
+        .find_map(|start| words.strip_prefix(start))
+        .unwrap_or(words);
+    match status.trim().trim_end_matches(')') {
+        "" | "None" | "undefined" => Some(0),
         number => number.parse::<i64>().ok().map(|n| (n & 0xff) as u8),
     }
 }
+
+#[cfg(test)]
+mod tests;
