@@ -19,7 +19,7 @@ use crate::pack::{self, Pack};
 use crate::pages::{Content, PageIndex};
 use crate::runtime::Runtime;
 use crate::wasi::{Clocks, Places, Wasi};
-use crate::{InstanceError, Guest, Limits, Live, Snapshot};
+use crate::{Guest, InstanceError, Limits, Live, Snapshot};
 use std::pin::pin;
 use std::sync::Arc;
 use wasmtime::{Store, Val};
@@ -34,6 +34,8 @@ pub struct Instance {
     saved: Option<Saved>,
     /// It was made from a base and has not run yet.
     fresh: bool,
+    /// It has run since what was saved.
+    moved: bool,
     dead: bool,
 }
 
@@ -100,19 +102,17 @@ pub(crate) async fn instantiate(
     memory_bytes: u64,
 ) -> Result<Live, InstanceError> {
     let start = |error: wasmtime::Error| InstanceError::Start(format!("{error:#}"));
-    let guest = Guest {
-        wasi,
-        limits: Limits::new(memory_bytes),
-        memory: None,
-        ext: linked.driver.state(),
-    };
+    let guest =
+        Guest { wasi, limits: Limits::new(memory_bytes), memory: None, ext: linked.driver.state() };
     let mut store = Store::new(linked.engine(), guest);
     store.limiter(|guest| &mut guest.limits);
     store.set_epoch_deadline(1);
     store.epoch_deadline_async_yield_and_update(1);
     let instance = {
         let mut made = pin!(linked.pre.instantiate_async(&mut store));
-        std::future::poll_fn(|cx| with_image(image, || made.as_mut().poll(cx))).await.map_err(start)?
+        std::future::poll_fn(|cx| with_image(image, || made.as_mut().poll(cx)))
+            .await
+            .map_err(start)?
     };
     let memory = instance
         .get_memory(&mut store, "memory")
@@ -136,7 +136,16 @@ impl Instance {
         let wasi = Wasi::restore(places, &build.meta.fds, clocks);
         let pages = build.meta.memory_bytes >> 16;
         let (live, rest) = Self::start(&build, wasi, pages, memory_bytes).await?;
-        Ok(Instance { build, runtime, live, rest, saved: None, fresh: true, dead: false })
+        Ok(Instance {
+            build,
+            runtime,
+            live,
+            rest,
+            saved: None,
+            fresh: true,
+            moved: false,
+            dead: false,
+        })
     }
 
     /// One that goes on from a snapshot; `packs` are the bytes of its packs, in their order.
@@ -160,13 +169,23 @@ impl Instance {
         let wasi = Wasi::restore(places, &snapshot.fds, clocks);
         let (mut live, rest) =
             Self::start(&build, wasi, snapshot.memory_bytes >> 16, memory_bytes).await?;
-        let pages = pack::apply(&packs, live.memory.data_mut(&mut live.store)).map_err(|error| {
-            let file = snapshot.packs.last().map(|pack| pack.file.clone()).unwrap_or_default();
-            InstanceError::Pack { file, error }
-        })?;
+        let pages =
+            pack::apply(&packs, live.memory.data_mut(&mut live.store)).map_err(|error| {
+                let file = snapshot.packs.last().map(|pack| pack.file.clone()).unwrap_or_default();
+                InstanceError::Pack { file, error }
+            })?;
         let lists = packs.iter().map(|pack| pack.pages.iter().map(|(index, _)| *index).collect());
         let saved = Saved { snapshot: snapshot.clone(), pages, packs: lists.collect() };
-        Ok(Instance { build, runtime, live, rest, saved: Some(saved), fresh: false, dead: false })
+        Ok(Instance {
+            build,
+            runtime,
+            live,
+            rest,
+            saved: Some(saved),
+            fresh: false,
+            moved: false,
+            dead: false,
+        })
     }
 
     async fn start(
@@ -179,13 +198,12 @@ impl Instance {
         if has > memory_bytes {
             return Err(InstanceError::TooLarge { has, limit: memory_bytes });
         }
-        let mut live =
-            instantiate(&build.linked, Some(&build.image), wasi, memory_bytes).await?;
+        let mut live = instantiate(&build.linked, Some(&build.image), wasi, memory_bytes).await?;
         let now = live.memory.size(&live.store);
-        let more = pages
-            .checked_sub(now)
-            .filter(|_| has >= build.meta.memory_bytes)
-            .ok_or_else(|| InstanceError::Start("the module has more memory than the snapshot".into()))?;
+        let more =
+            pages.checked_sub(now).filter(|_| has >= build.meta.memory_bytes).ok_or_else(|| {
+                InstanceError::Start("the module has more memory than the snapshot".into())
+            })?;
         if more > 0 {
             let grown = live.memory.grow_async(&mut live.store, more).await;
             grown.map_err(|error| InstanceError::Start(format!("{error:#}")))?;
@@ -196,7 +214,7 @@ impl Instance {
 
     /// The snapshot whose state this is in, where nothing has run since.
     pub fn snapshot_taken(&self) -> Option<&Snapshot> {
-        self.saved.as_ref().filter(|_| !self.dead).map(|saved| &saved.snapshot)
+        self.saved.as_ref().filter(|_| !self.dead && !self.moved).map(|saved| &saved.snapshot)
     }
 
     /// Whether it may not be used any more.

@@ -84,13 +84,8 @@ impl Instance {
     /// the guest within two ticks (10 ms); the instance is dead then.
     pub async fn execute(&mut self, job: &Execution, sink: Box<dyn Sink>) -> Outcome {
         let seed = self.fresh.then(random_seed).flatten();
-        let request = Request {
-            code: &job.code,
-            env: &job.env,
-            cwd: &job.cwd,
-            seed,
-            line: &job.name,
-        };
+        let request =
+            Request { code: &job.code, env: &job.env, cwd: &job.cwd, seed, line: &job.name };
         // Serialising strings and numbers cannot fail.
         let request = serde_json::to_vec(&request).unwrap_or_default();
         let guest = self.live.store.data_mut();
@@ -105,6 +100,7 @@ impl Instance {
 
         let was_dead = std::mem::replace(&mut self.dead, true);
         self.fresh = false;
+        self.moved = true;
         let answer = match was_dead {
             true => Err(Stop::Driver("it was stopped before".into())),
             false => self.run(&request, job.timeout, &meter, &output).await,

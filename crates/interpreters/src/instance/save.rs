@@ -73,16 +73,14 @@ impl Instance {
             pages64k,
             chunks1m,
         };
+        self.moved = false;
         self.saved = Some(Saved { snapshot: snapshot.clone(), pages: now, packs: lists });
         Ok(NewSnapshot { snapshot, pack })
     }
 }
 
 /// Pages whose content is another one than before, in order; both lists are.
-fn changes(
-    before: &[(PageIndex, Content)],
-    now: &[(PageIndex, Content)],
-) -> Vec<PageIndex> {
+fn changes(before: &[(PageIndex, Content)], now: &[(PageIndex, Content)]) -> Vec<PageIndex> {
     let (mut old, mut new) = (before.iter().peekable(), now.iter().peekable());
     let mut changed = Vec::new();
     loop {

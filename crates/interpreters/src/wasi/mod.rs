@@ -83,3 +83,6 @@ impl Wasi {
         self.stdin = Stdin { bytes, at: 0 };
     }
 }
+
+#[cfg(test)]
+mod tests;
