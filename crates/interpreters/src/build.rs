@@ -5,7 +5,7 @@ use crate::memory::{Image, Memories};
 use crate::pack::BuildId;
 use crate::pages::NonZero;
 use crate::wasi;
-use crate::{BaseMeta, InstanceError, Guest, engine_config};
+use crate::{BaseMeta, Guest, InstanceError, engine_config};
 use std::fs::File;
 use std::sync::Arc;
 use wasmtime::{Engine, ExternType, InstancePre, Linker, Module, Mutability};
@@ -78,11 +78,14 @@ impl Build {
         let linked = Linked::new(module, driver)?;
         let image = Image::open(image).map_err(|e| InstanceError::Load(e.to_string()))?;
         if image.bytes().len() as u64 != meta.memory_bytes {
-            return Err(InstanceError::Load("the base image is not as large as its description".into()));
+            return Err(InstanceError::Load(
+                "the base image is not as large as its description".into(),
+            ));
         }
         let id = BuildId { wasm: unhex(&meta.wasm)?, base: unhex(&meta.base)? };
-        let non_zero = NonZero::from_hex(&meta.non_zero)
-            .ok_or_else(|| InstanceError::Load("the description of the base image is damaged".into()))?;
+        let non_zero = NonZero::from_hex(&meta.non_zero).ok_or_else(|| {
+            InstanceError::Load("the description of the base image is damaged".into())
+        })?;
         Ok(Arc::new(Build { linked, image, meta, id, non_zero }))
     }
 
