@@ -3,8 +3,8 @@
 //! The module speaks an early form of the canonical ABI: values of Ruby are handles, which a host
 //! is free to number. Here a handle is the address that the guest gave, so that nothing of the
 //! host's has to be kept with a snapshot. The imports through which it would reach a JavaScript
-//! engine are refused, but for one: the driver hands results that are displayed to `eval-js`, and
-//! no constant of the guest leads there.
+//! engine end the guest, but for one: the driver hands results that are displayed to `eval-js`,
+//! and no constant of the guest leads there.
 
 use super::Driver;
 use crate::{Guest, Live, Stop};
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use wasmtime::{Caller, Linker};
+use wasmtime::{Caller, FuncType, Linker, ValType};
 
 /// The driver of Ruby.
 #[derive(Debug)]
@@ -35,6 +35,66 @@ const CALL: &str = "rb-funcallv-protect: func(recv: handle<rb-abi-value>, mid: u
 const TEXT: &str = "rstring-ptr: func(value: handle<rb-abi-value>) -> string";
 const TEXT_DONE: &str = "cabi_post_rstring-ptr";
 const DROP: &str = "canonical_abi_drop_rb-abi-value";
+
+/// The other imports through which the module would reach JavaScript: names, then parameters
+/// (`i` a 32-bit integer, `f` a float) and whether there is a result.
+const REFUSED: &[(&str, &str, bool)] = &[
+    ("rb_wasm_throw_prohibit_rewind_exception", "ii", false),
+    ("is-js: func(value: handle<js-abi-value>) -> bool", "i", true),
+    (
+        "instance-of: func(value: handle<js-abi-value>, klass: handle<js-abi-value>) -> bool",
+        "ii",
+        true,
+    ),
+    ("global-this: func() -> handle<js-abi-value>", "", true),
+    ("int-to-js-number: func(value: s32) -> handle<js-abi-value>", "i", true),
+    ("float-to-js-number: func(value: float64) -> handle<js-abi-value>", "f", true),
+    ("string-to-js-string: func(value: string) -> handle<js-abi-value>", "ii", true),
+    ("bool-to-js-bool: func(value: bool) -> handle<js-abi-value>", "i", true),
+    ("proc-to-js-function: func(value: u32) -> handle<js-abi-value>", "i", true),
+    ("rb-object-to-js-rb-value: func(raw-rb-abi-value: u32) -> handle<js-abi-value>", "i", true),
+    ("js-value-to-string: func(value: handle<js-abi-value>) -> string", "ii", false),
+    (
+        "js-value-to-integer: func(value: handle<js-abi-value>) -> \
+         variant { as-float(float64), bignum(string) }",
+        "ii",
+        false,
+    ),
+    ("export-js-value-to-host: func(value: handle<js-abi-value>) -> ()", "i", false),
+    ("import-js-value-from-host: func() -> handle<js-abi-value>", "", true),
+    ("js-value-typeof: func(value: handle<js-abi-value>) -> string", "ii", false),
+    (
+        "js-value-equal: func(lhs: handle<js-abi-value>, rhs: handle<js-abi-value>) -> bool",
+        "ii",
+        true,
+    ),
+    (
+        "js-value-strictly-equal: func(lhs: handle<js-abi-value>, \
+         rhs: handle<js-abi-value>) -> bool",
+        "ii",
+        true,
+    ),
+    (
+        "reflect-apply: func(target: handle<js-abi-value>, this-argument: handle<js-abi-value>, \
+         arguments: list<handle<js-abi-value>>) -> \
+         variant { success(handle<js-abi-value>), failure(handle<js-abi-value>) }",
+        "iiiii",
+        false,
+    ),
+    (
+        "reflect-get: func(target: handle<js-abi-value>, property-key: string) -> \
+         variant { success(handle<js-abi-value>), failure(handle<js-abi-value>) }",
+        "iiii",
+        false,
+    ),
+    (
+        "reflect-set: func(target: handle<js-abi-value>, property-key: string, \
+         value: handle<js-abi-value>) -> \
+         variant { success(handle<js-abi-value>), failure(handle<js-abi-value>) }",
+        "iiiii",
+        false,
+    ),
+];
 
 /// Room in the guest for a request, bytes: the module never frees a string that it was given. It
 /// is clean between requests, so that it is in no snapshot.
@@ -70,6 +130,16 @@ impl Driver for Ruby {
         linker.func_wrap(ABI, "resource_get_rb-abi-value", |handle: u32| handle)?;
         linker.func_wrap(ABI, "resource_drop_js-abi-value", |_: u32| ())?;
         linker.func_wrap(HOST, EVAL_JS, emit)?;
+        for (name, parameters, result) in REFUSED {
+            let parameters = parameters.chars().map(|c| match c {
+                'f' => ValType::F64,
+                _ => ValType::I32,
+            });
+            let ty = FuncType::new(linker.engine(), parameters, result.then_some(ValType::I32));
+            linker.func_new(HOST, name, ty, |_, _, _| {
+                Err(Stop::Driver("there is no JavaScript here".into()).into())
+            })?;
+        }
         Ok(())
     }
 

@@ -31,10 +31,12 @@ pub struct Stripped {
 }
 
 /// Version of what is done here: part of the key of a compiled module.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 const EXPORTS: u8 = 7;
 const DATA: u8 = 11;
+/// A data segment that code copies from by its number.
+const PASSIVE: u8 = 1;
 
 /// Takes data, names and producers out of a module, and exports the functions of these names.
 ///
@@ -49,6 +51,7 @@ pub fn strip(engine: &str, wasm: &[u8], exports: &[&str]) -> Result<Stripped, Er
     let (mut data, mut memories, mut hole) = (Vec::new(), Vec::new(), None);
     let mut known: Vec<Export<'_>> = Vec::new();
     let (mut globals, mut tables, mut watched) = (0, 0, Vec::new());
+    let passive = has_passive(wasm).map_err(broken)?;
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload.map_err(broken)?;
         match &payload {
@@ -74,9 +77,23 @@ pub fn strip(engine: &str, wasm: &[u8], exports: &[&str]) -> Result<Stripped, Er
                 }
             }
             Payload::DataSection(section) => {
+                let mut rest = Vec::new();
+                leb(&mut rest, section.count() as usize);
                 for segment in section.clone() {
                     let segment = segment.map_err(broken)?;
-                    data.push(place(&segment).map_err(wrong)?);
+                    let kept = match segment.kind {
+                        DataKind::Passive => segment.data,
+                        DataKind::Active { .. } => {
+                            data.push(place(&segment).map_err(wrong)?);
+                            &[]
+                        }
+                    };
+                    rest.push(PASSIVE);
+                    leb(&mut rest, kept.len());
+                    rest.extend_from_slice(kept);
+                }
+                if passive {
+                    self::section(&mut out, DATA, &rest);
                 }
                 continue;
             }
@@ -114,7 +131,7 @@ pub fn strip(engine: &str, wasm: &[u8], exports: &[&str]) -> Result<Stripped, Er
                 }
             }
             // Code that copies from data segments itself does not compile without this section.
-            Payload::DataCountSection { .. } => continue,
+            Payload::DataCountSection { .. } if !passive => continue,
             Payload::CodeSectionEntry(_) | Payload::Version { .. } | Payload::End(_) => continue,
             _ => {}
         }
@@ -167,6 +184,20 @@ impl Stripped {
     }
 }
 
+/// Whether code may copy from data segments by their numbers: they stay then, the others empty.
+fn has_passive(wasm: &[u8]) -> Result<bool, wasmparser::BinaryReaderError> {
+    for payload in Parser::new(0).parse_all(wasm) {
+        if let Payload::DataSection(section) = payload? {
+            for segment in section {
+                if matches!(segment?.kind, DataKind::Passive) {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// Where a segment lies; what is wrong with it.
 fn place(segment: &wasmparser::Data<'_>) -> Result<DataSegment, String> {
     let DataKind::Active { memory_index: 0, offset_expr } = &segment.kind else {
@@ -193,7 +224,6 @@ fn kind(kind: ExternalKind) -> u8 {
 }
 
 fn section(out: &mut Vec<u8>, id: u8, body: &[u8]) {
-    debug_assert_ne!(id, DATA);
     out.push(id);
     leb(out, body.len());
     out.extend_from_slice(body);
