@@ -6,5 +6,7 @@ mod bed;
 mod death;
 #[path = "worker/jail.rs"]
 mod jail;
+#[path = "worker/many.rs"]
+mod many;
 #[path = "worker/run.rs"]
 mod run;

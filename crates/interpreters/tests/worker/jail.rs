@@ -8,12 +8,13 @@ async fn code_sees_its_directories_alone() {
     let bed = Bed::new().await;
     let worker = bed.worker(1).await;
     let mut context = bed.context("one");
-    let list =
-        context.run(&worker, "os.readdir('/')[0].filter(n => n[0] != '.').sort().join()").await;
+    let list = context.run(&worker, "fs.readdirSync('/').sort().join()").await;
     assert_eq!(list.value(), "'dev,tmp,workspace'");
     for path in ["/etc/passwd", "/proc/self/environ", "/engines", "/workspace/../etc/passwd"] {
-        let code = format!("std.open('{path}', 'r')");
-        assert_eq!(context.run(&worker, &code).await.value(), "null", "{path}");
+        let code = format!("fs.existsSync('{path}')");
+        assert_eq!(context.run(&worker, &code).await.value(), "false", "{path}");
+        let code = format!("fs.readFileSync('{path}', 'utf8')");
+        assert_eq!(context.run(&worker, &code).await.value(), "Error", "{path}");
     }
     let env = context.run(&worker, "Object.keys(process.env).join()").await;
     assert_eq!(env.value(), "'GIVEN'");
@@ -25,8 +26,8 @@ async fn files_are_the_instances_own() {
     let worker = bed.worker(1).await;
     std::fs::write(bed.path("workspace1/given"), "from outside").expect("write");
     let mut context = bed.context("one");
-    let code = "const f = std.open('/workspace/made', 'w'); f.puts('from inside'); f.close();
-                std.loadFile('/workspace/given')";
+    let code = "fs.writeFileSync('/workspace/made', 'from inside');
+                fs.readFileSync('/workspace/given', 'utf8')";
     assert_eq!(context.run(&worker, code).await.value(), "'from outside'");
     let made = bed.path("workspace1/made");
     assert_eq!(std::fs::read_to_string(&made).expect("read"), "from inside");

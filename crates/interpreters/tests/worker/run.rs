@@ -117,11 +117,11 @@ async fn contexts_run_beside_each_other_and_one_in_turn() {
     // Each waits for a file that the other makes: one after the other would never end.
     let code = |mine: &str, theirs: &str| {
         format!(
-            "const std_ = std; {{ const f = std_.open('/workspace/{mine}', 'w'); f.close(); }}
-             let seen = null; const begun = Date.now();
-             while (seen === null && Date.now() - begun < 15000) \
-               seen = std_.open('/workspace/{theirs}', 'r');
-             seen !== null"
+            "fs.writeFileSync('/workspace/{mine}', ''); {{
+               const begun = Date.now();
+               while (!fs.existsSync('/workspace/{theirs}') && Date.now() - begun < 15000);
+             }}
+             fs.existsSync('/workspace/{theirs}')"
         )
     };
     let (a, b) = (code("a", "b"), code("b", "a"));
