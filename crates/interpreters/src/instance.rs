@@ -8,6 +8,7 @@
 //! ```
 //! A dead one is dropped; its context goes on from its last snapshot.
 
+mod answer;
 mod execute;
 mod save;
 

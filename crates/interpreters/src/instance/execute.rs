@@ -1,6 +1,7 @@
 //! Running code.
 
 use super::Instance;
+use super::answer::Answer;
 use crate::stop::Stop;
 use crate::wasi::{CpuMeter, Room, Sink, epoch_ms};
 use serde::{Deserialize, Serialize};
@@ -63,13 +64,6 @@ struct Request<'a> {
     line: &'a str,
 }
 
-#[derive(Deserialize)]
-struct Answer {
-    cwd: String,
-    result: Option<RichResult>,
-    error: Option<CodeError>,
-}
-
 /// Lets go of the sink when the execution ends, also by being dropped.
 struct Ending<'a>(&'a crate::wasi::Output);
 
@@ -105,15 +99,12 @@ impl Instance {
             true => Err(Stop::Driver("it was stopped before".into())),
             false => self.run(&request, job.timeout, &meter, &output).await,
         };
-        let answer = answer.and_then(|bytes| {
-            serde_json::from_slice::<Answer>(&bytes)
-                .map_err(|e| Stop::Driver(format!("its answer is not understood: {e}")))
-        });
+        let answer = answer.and_then(|bytes| Answer::read(&bytes));
 
         let totals = output.end();
         drop(ending);
         let usage = Usage {
-            cpu_ms: (meter.nanos() - before).div_ceil(1_000_000),
+            cpu_ms: (meter.nanos() - before + 500_000) / 1_000_000,
             memory_bytes: self.memory_bytes(),
             output_bytes: totals.bytes,
         };
@@ -126,9 +117,10 @@ impl Instance {
             stopped: None,
         };
         match answer {
-            Ok(Answer { cwd, result, error }) => {
+            Ok(Answer { cwd, result, error, cut }) => {
                 self.dead = false;
-                Outcome { result, error, cwd, ..outcome }
+                let truncated = outcome.truncated || cut;
+                Outcome { result, error, cwd, truncated, ..outcome }
             }
             Err(stop) => {
                 let stop = self.blame_memory(stop);

@@ -208,6 +208,10 @@ impl Wasi {
         let from = last(from, old)?;
         let (to, to_at) = self.fds.start(new_fd)?.writable()?;
         let to = last(to, new)?;
+        // Also where both are on one disk: only one of them has a limit.
+        if from_at.place != to_at.place {
+            return Err(Errno::XDEV);
+        }
         if from.slash || to.slash {
             let stat = rustix::fs::statat(&from.parent, from.name, AtFlags::SYMLINK_NOFOLLOW)?;
             if kind_of(stat.st_mode) != FileKind::Directory {

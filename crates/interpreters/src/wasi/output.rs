@@ -78,6 +78,12 @@ pub(crate) struct Capture {
     displayed_bytes: usize,
 }
 
+/// A result without all that can be too deep.
+#[derive(serde::Deserialize)]
+struct Text {
+    text: String,
+}
+
 struct Piece {
     stream: Stream,
     bytes: Vec<u8>,
@@ -164,7 +170,12 @@ impl Capture {
             self.totals.truncated = true;
             return false;
         }
-        let Ok(result) = serde_json::from_slice::<RichResult>(json) else { return false };
+        // A value that is nested too deeply for readers of JSON has its text.
+        let lean = || {
+            serde_json::from_slice(json)
+                .map(|Text { text }| RichResult { text, ..RichResult::default() })
+        };
+        let Ok(result) = serde_json::from_slice(json).or_else(|_| lean()) else { return false };
         self.displayed += 1;
         self.displayed_bytes += json.len();
         self.flush();

@@ -128,7 +128,9 @@ fn displayed_results_come_in_order_with_output_and_have_limits() {
     output.lock().write(Stdout, b"a", 0);
     assert!(output.lock().display(br#"{"text":"<b>","json":null,"text/html":"<b>"}"#));
     assert!(!output.lock().display(b"{}"), "that is no result");
-    for _ in 1..DISPLAY_MAX {
+    let deep = format!(r#"{{"text":"deep","json":{}1{}}}"#, "[".repeat(999), "]".repeat(999));
+    assert!(output.lock().display(deep.as_bytes()));
+    for _ in 2..DISPLAY_MAX {
         assert!(output.lock().display(br#"{"text":"x"}"#));
     }
     assert!(!output.lock().display(br#"{"text":"x"}"#));
