@@ -23,6 +23,7 @@ fn variables_stay_and_values_are_told() {
     assert_eq!(fine(&server, &[], "x = 6 * 7"), "");
     assert_eq!(fine(&server, &[], "print('hello'); x + 1"), "hello\n43\n");
     let js = ["--language", "js"];
+    assert_eq!(fine(&server, &js, "process.stdout.write('no end'); 1"), "no end\n1\n");
     assert_eq!(fine(&server, &js, "let x = 'mine'"), "");
     assert_eq!(fine(&server, &["--binding", "JAVASCRIPT"], "x.length"), "4\n");
     // One sandbox, one workspace, and no instance yet.
@@ -54,7 +55,7 @@ fn errors_and_limits_have_their_codes() {
     assert_eq!(fine(&server, &[], "y"), "1\n");
     let (exit, _, stderr) = code(&server, &["--language", "js"], "null.x");
     assert_eq!(exit, 1);
-    assert!(stderr.contains("TypeError"), "{stderr}");
+    assert_eq!(stderr.matches("TypeError").count(), 1, "{stderr}");
 
     for (text, exit) in [
         ("raise SystemExit(3)", 3),

@@ -13,11 +13,19 @@ pub struct Shown<'a> {
     stderr: tokio::io::Stderr,
     save: Option<&'a save::Directory>,
     results: usize,
+    /// Standard output is in the middle of a line.
+    within_line: bool,
 }
 
 impl<'a> Shown<'a> {
     pub fn new(save: Option<&'a save::Directory>) -> Self {
-        Self { stdout: tokio::io::stdout(), stderr: tokio::io::stderr(), save, results: 0 }
+        Self {
+            stdout: tokio::io::stdout(),
+            stderr: tokio::io::stderr(),
+            save,
+            results: 0,
+            within_line: false,
+        }
     }
 
     /// Passes output on, byte by byte.
@@ -25,15 +33,19 @@ impl<'a> Shown<'a> {
         let bytes = client::code_event_bytes(event)?.unwrap_or_default();
         match event {
             CodeEvent::Stderr { .. } => write(&mut self.stderr, &bytes).await,
-            _ => write(&mut self.stdout, &bytes).await,
+            _ => {
+                self.within_line = bytes.last().map_or(self.within_line, |b| *b != b'\n');
+                write(&mut self.stdout, &bytes).await
+            }
         }
     }
 
-    /// A result: its text; its other forms as files, or by their names.
+    /// A result: its text, on a line of its own; its other forms as files, or by their names.
     pub async fn result(&mut self, result: &RichResult) -> anyhow::Result<()> {
         self.results += 1;
         if !result.text.is_empty() {
-            write(&mut self.stdout, format!("{}\n", result.text).as_bytes()).await?;
+            let end = if std::mem::take(&mut self.within_line) { "\n" } else { "" };
+            write(&mut self.stdout, format!("{end}{}\n", result.text).as_bytes()).await?;
         }
         let forms: Vec<&str> = save::forms(result).map(|(mime, _)| mime).collect();
         match self.save {
@@ -64,8 +76,8 @@ impl<'a> Shown<'a> {
             true => error.name.clone(),
             false => format!("{}: {}", error.name, error.message),
         };
-        // Most tracebacks end with it.
-        let told = error.traceback.last().is_some_and(|line| line.trim() == last.trim());
+        // Most tracebacks begin or end with it.
+        let told = error.traceback.iter().any(|line| line.trim() == last.trim());
         if !told {
             output::say(last.lines().map(output::plain).collect::<Vec<_>>().join("\n"));
         }
