@@ -141,11 +141,11 @@ impl Shared {
     }
 
     /// A new process for a worker.
-    async fn process(self: &Arc<Self>, spec: &WorkerSpec) -> Result<Arc<Process>, Error> {
+    async fn process(self: &Arc<Self>, place: &worker::Place) -> Result<Arc<Process>, Error> {
         let mut last = None;
         for _ in 0..2 {
             let zygote = self.zygote().await?;
-            match Process::start(&zygote, spec, self.options.warm_bytes).await {
+            match Process::start(&zygote, place, self.options.warm_bytes).await {
                 Ok(process) => {
                     let mut all = self.lock();
                     all.retain(|process| process.strong_count() > 0);

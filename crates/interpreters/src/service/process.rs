@@ -1,11 +1,13 @@
 //! One worker process, and the executions that are in flight in it.
 
 use super::Error;
-use super::worker::WorkerSpec;
+use super::worker::Place;
 use super::zygote::{Forked, Zygote};
 use crate::engines::EngineBuild;
 use crate::frames::{Frame, Reader, write_all};
 use crate::protocol::{FromWorker, ToWorker};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::any::Any;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +22,9 @@ const READY_MAX: Duration = Duration::from_secs(60);
 /// A worker process. Dropped or dead, it runs nothing any more.
 pub(super) struct Process {
     pid: i32,
-    pidfd: OwnedFd,
+    /// Taken at the end, with the lease.
+    pidfd: Option<OwnedFd>,
+    lease: Option<Lease>,
     /// Workers die with their zygote.
     zygote: Arc<Zygote>,
     out: mpsc::UnboundedSender<Frame>,
@@ -30,6 +34,9 @@ pub(super) struct Process {
     dead: watch::Sender<bool>,
     doomed: AtomicBool,
 }
+
+/// What a process borrows: it goes back when the process has ended.
+pub(super) type Lease = Arc<dyn Any + Send + Sync>;
 
 struct State {
     jobs: HashMap<u64, Answers>,
@@ -56,13 +63,13 @@ impl Process {
     /// Forks one and waits until it is ready.
     pub async fn start(
         zygote: &Arc<Zygote>,
-        spec: &WorkerSpec,
+        place: &Place,
         warm_bytes: u64,
     ) -> Result<Arc<Self>, Error> {
         let failed = |e: std::io::Error| Error::Start(format!("make a socket: {e}"));
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
-        let workspace = spec.workspace.try_clone().map_err(failed)?;
-        let (from, ids) = (zygote.clone(), spec.ids);
+        let workspace = place.workspace.try_clone().map_err(failed)?;
+        let (from, ids) = (zygote.clone(), place.ids);
         let forked = tokio::task::spawn_blocking(move || {
             from.fork(ids, warm_bytes, theirs.as_fd(), workspace.as_fd())
         });
@@ -74,7 +81,8 @@ impl Process {
         let state = State { jobs: HashMap::new(), used: Instant::now(), closed: false };
         let process = Arc::new(Self {
             pid,
-            pidfd,
+            pidfd: Some(pidfd),
+            lease: place.lease.clone(),
             zygote: zygote.clone(),
             out,
             state: Mutex::new(state),
@@ -180,8 +188,14 @@ impl Process {
     /// Ends it at once.
     pub fn kill(&self) {
         self.doomed.store(true, Ordering::Relaxed);
-        // One that is gone needs no signal.
-        let _ = spawner::signal(self.pidfd.as_fd(), rustix::process::Signal::KILL.as_raw());
+        self.signal();
+    }
+
+    fn signal(&self) {
+        if let Some(pidfd) = &self.pidfd {
+            // One that is gone needs no signal.
+            let _ = spawner::signal(pidfd.as_fd(), rustix::process::Signal::KILL.as_raw());
+        }
     }
 
     fn over(&self) {
@@ -235,6 +249,16 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+        let (Some(lease), Some(pidfd)) = (self.lease.take(), self.pidfd.take()) else { return };
+        // A signal is not an end yet; without a runtime everything ends with this program.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn_blocking(move || {
+                let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
+                // One that cannot be killed in a minute hangs in the kernel, and runs nothing.
+                let _ = poll(&mut ended, Some(&Timespec { tv_sec: 60, tv_nsec: 0 }));
+                drop(lease);
+            });
+        }
     }
 }
 
@@ -260,7 +284,7 @@ async fn read_all(mut reader: Reader, process: Weak<Process>) {
         };
         if !fine {
             // It may live and speak nonsense.
-            let _ = spawner::signal(process.pidfd.as_fd(), rustix::process::Signal::KILL.as_raw());
+            process.signal();
             process.over();
             return;
         }

@@ -1,7 +1,7 @@
 //! The worker of one sandbox, whether or not a process runs for it just now.
 
 use super::job::{Done, Event, Job, Saved};
-use super::process::{InFlight, Process};
+use super::process::{InFlight, Lease, Process};
 use super::{Error, PackDir, Shared};
 use crate::Snapshot;
 use crate::frames::FDS_MAX;
@@ -28,28 +28,36 @@ pub struct WorkerSpec {
     pub lease: Option<Box<dyn Any + Send + Sync>>,
 }
 
+/// The same, for as many processes as it takes.
+pub(super) struct Place {
+    pub workspace: OwnedFd,
+    pub ids: Option<u32>,
+    pub lease: Option<Lease>,
+}
+
 /// The worker of one sandbox. Clones are the same one; with the last one its process ends. A
 /// process that died or was ended for others' sake is started again by the next execution.
 #[derive(Clone)]
 pub struct Worker(Arc<Inner>);
 
 struct Inner {
-    /// First, so that it is dropped before the lease.
     process: tokio::sync::Mutex<Option<Arc<Process>>>,
     now: std::sync::Mutex<Option<std::sync::Weak<Process>>>,
     shared: Arc<Shared>,
-    spec: WorkerSpec,
+    place: Place,
 }
 
 impl Worker {
     pub(super) async fn start(shared: Arc<Shared>, spec: WorkerSpec) -> Result<Self, Error> {
-        let process = shared.process(&spec).await?;
+        let WorkerSpec { workspace, ids, lease } = spec;
+        let place = Place { workspace, ids, lease: lease.map(Lease::from) };
+        let process = shared.process(&place).await?;
         let now = std::sync::Mutex::new(Some(Arc::downgrade(&process)));
         Ok(Self(Arc::new(Inner {
             process: tokio::sync::Mutex::new(Some(process)),
             now,
             shared,
-            spec,
+            place,
         })))
     }
 
@@ -124,7 +132,7 @@ impl Worker {
             return Ok(flight);
         }
         // What runs in an older one ends there, and it with that.
-        let process = self.0.shared.process(&self.0.spec).await?;
+        let process = self.0.shared.process(&self.0.place).await?;
         *self.0.now.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
             Some(Arc::downgrade(&process));
         let process = place.insert(process);

@@ -73,11 +73,20 @@ impl Bed {
 
     /// A worker with the workspace of this number.
     pub async fn worker(&self, number: u32) -> Worker {
+        self.worker_with(number, None).await
+    }
+
+    /// The same, with something that it borrows.
+    pub async fn worker_with(
+        &self,
+        number: u32,
+        lease: Option<Box<dyn std::any::Any + Send + Sync>>,
+    ) -> Worker {
         let root = rustix::process::geteuid().is_root();
         let spec = WorkerSpec {
             workspace: self.make(&format!("workspace{number}")).into(),
             ids: root.then_some(BASE + number * 65_536),
-            lease: None,
+            lease,
         };
         self.interpreters.worker(spec).await.expect("a worker")
     }

@@ -85,3 +85,17 @@ async fn all_ends_with_the_server() {
     drop(bed);
     until("the worker is gone", || !alive(pid)).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_it_borrows_goes_back_when_the_process_has_ended() {
+    let bed = Bed::new().await;
+    let held = std::sync::Arc::new(());
+    let worker = bed.worker_with(1, Some(Box::new(held.clone()))).await;
+    let other = worker.clone();
+    let pid = worker.pid().expect("a process");
+    drop(worker);
+    assert!(alive(pid) && std::sync::Arc::strong_count(&held) == 2);
+    drop(other);
+    until("it goes back", || std::sync::Arc::strong_count(&held) == 1).await;
+    assert!(!alive(pid), "and not before the end");
+}
