@@ -135,6 +135,7 @@ impl Wasi {
         Ok(made?)
     }
 
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn path_readlink(
         &mut self,
         mem: &mut Mem<'_>,
