@@ -2,6 +2,7 @@
 
 import { invalidResponse, localError, parseErrorResponse, type SandboxError } from "./errors.js";
 import { validateOwner } from "./ids.js";
+import { Upload } from "./upload.js";
 
 /** How to reach a server, where its URL alone does not say it. */
 export interface ServerClient {
@@ -78,18 +79,24 @@ export class Transport {
     if (call.json !== undefined) {
       headers["content-type"] = "application/json";
       init.body = JSON.stringify(call.json);
-    } else if (call.bytes !== undefined) {
-      headers["content-type"] = "application/octet-stream";
-      init.body = call.bytes as NonNullable<RequestInit["body"]>;
-      if (!(call.bytes instanceof Uint8Array)) init.duplex = "half";
     }
     const url = this.#url(call);
+    let upload: Upload | undefined;
+    if (call.bytes !== undefined) {
+      headers["content-type"] = "application/octet-stream";
+      if (!(call.bytes instanceof Uint8Array)) upload = new Upload(call.bytes);
+      init.body = upload?.stream ?? (call.bytes as Uint8Array<ArrayBuffer>);
+      if (upload) init.duplex = "half";
+    }
     const go = this.#fetch ?? globalThis.fetch;
     let response: Response;
     try {
       response = await go(url, init);
     } catch (cause) {
+      if (upload?.failure) throw upload.failure.error;
       throw broken(cause, call);
+    } finally {
+      upload?.stop();
     }
     if (response.ok) return response;
     let text: string;

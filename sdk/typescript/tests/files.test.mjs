@@ -100,7 +100,9 @@ test("an upload that breaks off leaves what was there", async () => {
       else controller.error(new RangeError("the source broke"));
     },
   });
-  await assert.rejects(sandbox.writeFile("a", broken));
+  await assert.rejects(sandbox.writeFile("a", broken), { name: "RangeError", message: "the source broke" });
+  const texts = new ReadableStream({ start(controller) { controller.enqueue("text"); controller.close(); } });
+  await assert.rejects(sandbox.writeFile("a", texts), { name: "TypeError" });
   assert.equal((await sandbox.readFile("a")).content, "old");
   assert.equal((await sandbox.listFiles("/workspace", { includeHidden: true })).count, 1);
 });
