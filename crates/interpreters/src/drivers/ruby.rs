@@ -96,6 +96,15 @@ const REFUSED: &[(&str, &str, bool)] = &[
     ),
 ];
 
+/// What the guest's start finds in its environment: its memory is small, so that what it has
+/// thrown away is collected sooner than by default (16 to 128 MB).
+const ENVIRONMENT: &[&str] = &[
+    "RUBY_GC_MALLOC_LIMIT=4000000",
+    "RUBY_GC_MALLOC_LIMIT_MAX=8000000",
+    "RUBY_GC_OLDMALLOC_LIMIT=8000000",
+    "RUBY_GC_OLDMALLOC_LIMIT_MAX=12000000",
+];
+
 /// Room in the guest for a request, bytes: the module never frees a string that it was given. It
 /// is clean between requests, so that it is in no snapshot.
 const ROOM: u32 = 512 << 10;
@@ -144,6 +153,8 @@ impl Driver for Ruby {
     }
 
     async fn boot(&self, live: &mut Live) -> Result<Value, Stop> {
+        live.store.data_mut().wasi.env =
+            ENVIRONMENT.iter().map(|v| v.as_bytes().to_vec()).collect();
         live.call::<(), ()>("_initialize", ()).await?;
         let list = allocate(live, 4, ARGUMENTS.len() * 8).await?;
         for (at, argument) in ARGUMENTS.iter().enumerate() {

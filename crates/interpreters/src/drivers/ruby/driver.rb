@@ -57,12 +57,12 @@ Object.new.tap do |driver|
     INTEGER = ::Integer
     KERNEL = ::Kernel
     OBJECT = ::Object
-    STANDARD_IO = ::IO
+    INPUT = ::STDIN
+    READ = ::IO.instance_method(:read)
     STRING = ::String
     SYNTAX = ::SyntaxError
     UTF8 = ::Encoding::UTF_8
     DOOR = ::JS.method(:eval)
-    LACKS = Class.new(StandardError)
 
     CLASS = ::Kernel.instance_method(:class)
     INSTANCE = ::Kernel.instance_method(:instance_of?)
@@ -84,7 +84,6 @@ Object.new.tap do |driver|
       KERNEL.srand(seed) if seed
       enter(cwd)
       environment(env)
-      standard_input
       value = error = nil
       left = true
       begin
@@ -107,6 +106,7 @@ Object.new.tap do |driver|
 
     def answer(value, error)
       flush
+      drain
       '{"cwd":' + quote(here) + ',"result":' + (value || "null") + ',"error":' +
         (error || "null") + "}"
     end
@@ -163,48 +163,62 @@ Object.new.tap do |driver|
     # JSON that every reader takes for the same value, or nil.
     def lossless(value)
       out = STRING.new(encoding: UTF8)
-      encode(value, out, 0)
-      out
+      encode(value, out, 0) ? out : nil
     rescue EXCEPTION
       nil
     end
 
+    # Whether it could be done. Without blocks and exceptions: the build traps where an exception
+    # passes many calls of C on its way.
     def encode(value, out, depth)
-      raise LACKS if depth > DEPTH || out.bytesize > LIMIT
+      return false if depth > DEPTH || out.bytesize > LIMIT
       case
       when nil.equal?(value) then out << "null"
       when true.equal?(value) then out << "true"
       when false.equal?(value) then out << "false"
       when INSTANCE.bind_call(value, INTEGER)
-        raise LACKS unless value.between?(-INT, INT)
+        return false unless value.between?(-INT, INT)
         out << DIGITS.bind_call(value)
       when INSTANCE.bind_call(value, FLOAT)
-        raise LACKS unless value.finite?
+        return false unless value.finite?
         out << DECIMAL.bind_call(value)
       when INSTANCE.bind_call(value, STRING)
-        text = value.encoding == UTF8 || value.ascii_only? ? value : value.encode(UTF8)
-        raise LACKS if !text.valid_encoding? || value.encoding == BYTES || text.bytesize > LIMIT
-        out << quote(text)
-      when INSTANCE.bind_call(value, ARRAY)
-        out << "["
-        value.each_with_index do |item, at|
-          out << "," if at > 0
-          encode(item, out, depth + 1)
-        end
-        out << "]"
-      when INSTANCE.bind_call(value, HASH)
-        out << "{"
-        value.each_with_index do |(key, item), at|
-          raise LACKS unless INSTANCE.bind_call(key, STRING)
-          out << "," if at > 0
-          encode(key, out, depth + 1)
-          out << ":"
-          encode(item, out, depth + 1)
-        end
-        out << "}"
-      else
-        raise LACKS
+        return false if value.encoding == BYTES || value.bytesize > LIMIT || !value.valid_encoding?
+        out << quote(value.encoding == UTF8 ? value : value.encode(UTF8))
+      when INSTANCE.bind_call(value, ARRAY) then return items(value, out, depth)
+      when INSTANCE.bind_call(value, HASH) then return pairs(value, out, depth)
+      else return false
       end
+      true
+    end
+
+    def items(array, out, depth)
+      out << "["
+      at = 0
+      while at < array.length
+        out << "," if at > 0
+        return false unless encode(array[at], out, depth + 1)
+        at += 1
+      end
+      out << "]"
+      true
+    end
+
+    def pairs(hash, out, depth)
+      keys = hash.keys
+      out << "{"
+      at = 0
+      while at < keys.length
+        key = keys[at]
+        return false unless INSTANCE.bind_call(key, STRING)
+        out << "," if at > 0
+        return false unless encode(key, out, depth + 1)
+        out << ":"
+        return false unless encode(hash[key], out, depth + 1)
+        at += 1
+      end
+      out << "}"
+      true
     end
 
     def failure(error, line)
@@ -214,7 +228,7 @@ Object.new.tap do |driver|
       number = line_of(error, message, frames, line)
       '{"name":' + quote(name) + ',"message":' + quote(shorten(message)) +
         ',"traceback":[' + trace(error, name, message, frames).map { |l| quote(l) }.join(",") +
-        ']' + (number ? ',"lineNumber":' + number.to_s : "") + "}"
+        ']' + (number ? ',"lineNumber":' + DIGITS.bind_call(number) : "") + "}"
     end
 
     def trace(error, name, message, frames, depth = 0)
@@ -294,10 +308,11 @@ Object.new.tap do |driver|
       ENVIRONMENT.replace(wanted) unless ENVIRONMENT.to_h == wanted
     end
 
-    # What was read ahead of an earlier input is not of this one.
-    def standard_input
-      input = STANDARD_IO.for_fd(0, "r:UTF-8", autoclose: false)
-      $stdin = input
+    # What was not read of this input is not of the next one.
+    def drain
+      nil while READ.bind_call(INPUT, 1 << 16)
+    rescue EXCEPTION
+      nil
     end
 
     def flush
