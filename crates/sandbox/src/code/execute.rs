@@ -20,12 +20,12 @@ use types::{
     ErrorCode, Language, Logs, Result, SandboxName, Stdin, Usage,
 };
 
-/// Events that wait for a slow reader; then the code waits.
-pub(super) const EVENTS: usize = 64;
+/// Events on their way from the worker.
+const EVENTS: usize = 64;
 
 /// An execution under way. Dropping it cancels the code, unless it is being saved already.
 pub(crate) struct CodeRun {
-    pub(super) events: mpsc::Receiver<Event>,
+    pub(super) events: mpsc::UnboundedReceiver<Event>,
     pub(super) end: oneshot::Receiver<Result<Ended>>,
     _cancel: oneshot::Sender<()>,
 }
@@ -93,7 +93,17 @@ impl CodeRun {
     where
         F: Future<Output = Result<Ended>> + Send + 'static,
     {
-        let (tell, events) = mpsc::channel(EVENTS);
+        let (tell, mut told_now) = mpsc::channel(EVENTS);
+        let (hand_on, events) = mpsc::unbounded_channel();
+        // How much code may tell is limited; so a slow reader holds up no code, and the turn of
+        // no other.
+        tokio::spawn(async move {
+            while let Some(event) = told_now.recv().await {
+                if hand_on.send(event).is_err() {
+                    return;
+                }
+            }
+        });
         let (cancel, cancelled) = oneshot::channel();
         let (told, end) = oneshot::channel();
         let work = work(tell, cancelled);
