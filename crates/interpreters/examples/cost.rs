@@ -1,4 +1,5 @@
-//! What the steps of a context cost, without a server: medians of many rounds, in milliseconds.
+//! What the steps of a context cost, without a server: medians of many rounds, in milliseconds,
+//! by the clock and of the processor.
 //!
 //! `cargo run --release -p interpreters --example cost -- python [CODE]`, with an engine that
 //! is installed in the cache that `SANDKEEP_ENGINE_CACHE` names, or in the usual one.
@@ -27,14 +28,33 @@ impl Sink for Silent {
     fn result(&mut self, _: RichResult) {}
 }
 
+/// When a step began: by the clock, and this thread's processor time.
+struct Begun(Instant, Duration);
+
+fn cpu() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+fn now() -> Begun {
+    Begun(Instant::now(), cpu())
+}
+
 /// Times by the name of the step.
 #[derive(Default)]
-struct Times(BTreeMap<&'static str, Vec<Duration>>);
+struct Times(BTreeMap<&'static str, [Vec<Duration>; 2]>);
 
 impl Times {
-    fn add(&mut self, step: &'static str, since: Instant) {
-        self.0.entry(step).or_default().push(since.elapsed());
+    fn add(&mut self, step: &'static str, since: Begun) {
+        let [wall, processor] = self.0.entry(step).or_default();
+        wall.push(since.0.elapsed());
+        processor.push(cpu() - since.1);
     }
+}
+
+fn median(mut all: Vec<Duration>) -> f64 {
+    all.sort();
+    all[all.len() / 2].as_secs_f64() * 1000.0
 }
 
 fn job(code: &str) -> Execution {
@@ -78,7 +98,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let engine = new_engine()?;
     let begun = Instant::now();
     let module = load_module(&engine, &cache.path(&built.module))?;
-    println!("load the module        {:8.3}", begun.elapsed().as_secs_f64() * 1000.0);
+    println!("{:<28} {:8.3}", "0 load the module", begun.elapsed().as_secs_f64() * 1000.0);
     let meta: BaseMeta = serde_json::from_slice(&fs::read(cache.path(&built.meta))?)?;
     let image = File::open(cache.path(&built.image))?;
     let driver = drivers::find(&name).ok_or("no driver")?;
@@ -98,48 +118,48 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut sizes = (0, 0, 0, 0);
     for _ in 0..ROUNDS {
         let (places, places_again) = (places()?, places()?);
-        let at = Instant::now();
+        let at = now();
         let (b, r) = (Arc::clone(&build), Arc::clone(&runtime));
         let mut instance = Instance::from_base(b, r, places, MEMORY).await?;
         times.add("1 from the base", at);
-        let at = Instant::now();
+        let at = now();
         run(&mut instance, &first).await?;
         times.add("2 first execution", at);
-        let at = Instant::now();
+        let at = now();
         let one = instance.snapshot()?;
         times.add("3 first snapshot", at);
-        let at = Instant::now();
+        let at = now();
         run(&mut instance, second).await?;
         times.add("4 warm execution", at);
-        let at = Instant::now();
+        let at = now();
         let two = instance.snapshot()?;
         times.add("5 next snapshot", at);
-        let at = Instant::now();
+        let at = now();
         let path = workspace.path().join("pack");
         let file = File::create(&path)?;
         let bytes = one.pack.clone().unwrap_or_default();
         fs::write(&path, &bytes)?;
         file.sync_all()?;
         times.add("6 write and sync the first", at);
-        let at = Instant::now();
+        let at = now();
         drop(instance);
         times.add("7 drop", at);
-        let at = Instant::now();
+        let at = now();
         let (b, r) = (Arc::clone(&build), Arc::clone(&runtime));
         let packs = [bytes];
         let packs = &packs[..one.snapshot.packs.len()];
         let restored = Instance::restore(b, r, places_again, MEMORY, &one.snapshot, packs).await;
         let mut restored = restored?;
         times.add("8 restore the first", at);
-        let at = Instant::now();
+        let at = now();
         run(&mut restored, second).await?;
         times.add("9 first execution after it", at);
-        let pages = |new: &interpreters::NewSnapshot| new.snapshot.packs.last().map_or(0, |p| p.pages);
+        let pages =
+            |new: &interpreters::NewSnapshot| new.snapshot.packs.last().map_or(0, |p| p.pages);
         sizes = (pages(&one), one.snapshot.disk_bytes(), pages(&two), two.snapshot.disk_bytes());
     }
-    for (step, mut all) in times.0 {
-        all.sort();
-        println!("{step:<28} {:8.3}", all[all.len() / 2].as_secs_f64() * 1000.0);
+    for (step, [wall, processor]) in times.0 {
+        println!("{step:<28} {:8.3} {:8.3}", median(wall), median(processor));
     }
     let (pages, bytes, next_pages, next_bytes) = sizes;
     println!("first: {pages} pages, {bytes} bytes; next: {next_pages} pages, {next_bytes} bytes");
