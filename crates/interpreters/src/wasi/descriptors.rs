@@ -9,8 +9,8 @@ use super::stat::FileKind;
 use rustix::fs::{Dir, Mode, OFlags};
 use std::os::fd::BorrowedFd;
 
-/// Most names of a directory that a guest sees.
-const NAMES_MAX: usize = 200_000;
+/// Most names of a directory that a guest sees, and most that are kept of all that it reads.
+pub(crate) const NAMES_MAX: usize = 200_000;
 
 fn names_of(dir: BorrowedFd<'_>) -> Result<Vec<Name>, Errno> {
     // Read through a descriptor of its own: one that only names the directory cannot be read.
@@ -63,6 +63,10 @@ impl Wasi {
                     made_up(self.fds.places.names(), 1, FileKind::Directory)
                 }
             };
+            if self.fds.names() + fresh.len() > NAMES_MAX {
+                // They are read again where they are needed again.
+                self.fds.forget_names();
+            }
             match &mut self.fds.get(fd)?.kind {
                 Kind::Dir { names, .. } | Kind::Place { names, .. } => *names = Some(fresh),
                 _ => return Err(Errno::NOTDIR),

@@ -157,6 +157,26 @@ impl Fds {
         Ok(())
     }
 
+    /// How many names are kept of directories that are being read.
+    pub(crate) fn names(&self) -> usize {
+        let kept = self.entries.values().map(|entry| match &entry.kind {
+            Kind::Dir { names: Some(names), .. } | Kind::Place { names: Some(names), .. } => {
+                names.len()
+            }
+            _ => 0,
+        });
+        kept.sum()
+    }
+
+    /// Keeps no names any more.
+    pub(crate) fn forget_names(&mut self) {
+        for entry in self.entries.values_mut() {
+            if let Kind::Dir { names, .. } | Kind::Place { names, .. } = &mut entry.kind {
+                *names = None;
+            }
+        }
+    }
+
     /// Follows a move in the places of everything that is open.
     pub(crate) fn moved(&mut self, old: &Location, new: &Location) {
         for entry in self.entries.values_mut() {
