@@ -1,6 +1,6 @@
 /** Requests to a server, and what can go wrong on the way. */
 
-import { invalidResponse, localError, parseErrorResponse, type SandboxError } from "./errors.js";
+import { invalidResponse, localError, parseErrorResponse, SandboxNotFoundError, type SandboxError } from "./errors.js";
 import { validateOwner } from "./ids.js";
 import { Upload } from "./upload.js";
 
@@ -69,8 +69,25 @@ export class Transport {
     this.#headers = headers;
   }
 
-  /** Sends a request. Throws the error of its answer where that is not 2xx. */
+  /**
+   * Sends a request. Throws the error of its answer where that is not 2xx. A sandbox that is not
+   * there comes into being: the server makes none for what only reads, and callers need not care.
+   */
   async send(call: Call): Promise<Response> {
+    try {
+      return await this.#once(call);
+    } catch (error) {
+      const [kind, id, ...more] = call.path;
+      const within = kind === "sandboxes" && id !== undefined && more.length > 0;
+      const again = call.bytes === undefined || call.bytes instanceof Uint8Array;
+      if (!(error instanceof SandboxNotFoundError) || !within || !again) throw error;
+      const made = await this.#once({ method: "PUT", path: [kind, id], json: {}, signal: call.signal });
+      await made.text();
+      return this.#once(call);
+    }
+  }
+
+  async #once(call: Call): Promise<Response> {
     call.signal?.throwIfAborted();
     const headers: Record<string, string> = { ...this.#headers, accept: call.accept ?? "application/json" };
     // A redirected POST would come as a GET; servers of ours redirect nothing.

@@ -217,5 +217,6 @@ test("memory survives kill -9 of the server", async (t) => {
   const sandbox = getSandbox(own.url, name);
   assert.equal((await sandbox.interpreter.runCode("f()", JS)).results[0].json, 42);
   await sandbox.destroy();
+  assert.deepEqual(await sandbox.interpreter.listCodeContexts(), []);
   assert.deepEqual((await sandbox.getInfo()).contexts, []);
 });

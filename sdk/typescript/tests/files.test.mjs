@@ -221,10 +221,11 @@ test("names that need care survive, and a command sees the same files", async ()
   assert.equal((await sandbox.readFile("from")).content, "command");
 });
 
-test("reading brings nothing into being; writing does", async () => {
+test("any call brings a sandbox into being, without an instance", async () => {
+  await assert.rejects(fresh().readFile("a"), { name: "FileNotFoundError" });
+  assert.equal((await fresh().listFiles("/workspace")).count, 0);
+  assert.equal((await fresh().exists("a")).exists, false);
   const sandbox = fresh();
-  await assert.rejects(sandbox.readFile("a"), { name: "SandboxNotFoundError" });
-  await assert.rejects(sandbox.listFiles("/workspace"), { name: "SandboxNotFoundError" });
   await sandbox.writeFile("a", "1");
   assert.equal((await sandbox.readFile("a")).content, "1");
   assert.equal((await sandbox.getInfo()).running, false);

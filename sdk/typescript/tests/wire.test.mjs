@@ -175,3 +175,26 @@ test("commands: argv and options", async (t) => {
     { argv: ["true"], stdin: { base64: "AQ==" } },
   ]);
 });
+
+test("a sandbox that is not there is put, once, and the call is made again", async (t) => {
+  const missing = { code: "SANDBOX_NOT_FOUND", message: "m", context: {}, httpStatus: 404, timestamp: CONTEXT.createdAt };
+  let there = false;
+  let lost = false;
+  const { url, requests } = await listen(t, (request, response) => {
+    if (request.method === "PUT") {
+      there = !lost;
+      return json(response, {}, 201);
+    }
+    if (!there) return json(response, missing, 404);
+    json(response, { contexts: [] });
+  });
+  const sandbox = getSandbox(url, "notes");
+  assert.deepEqual(await sandbox.interpreter.listCodeContexts(), []);
+  const asked = () => requests.splice(0).map((r) => `${r.method} ${r.url}`);
+  const list = "GET /v1/sandboxes/notes/contexts";
+  assert.deepEqual(asked(), [list, "PUT /v1/sandboxes/notes", list]);
+  // Somebody destroys it each time.
+  [there, lost] = [false, true];
+  await assert.rejects(sandbox.interpreter.listCodeContexts(), { name: "SandboxNotFoundError" });
+  assert.deepEqual(asked(), [list, "PUT /v1/sandboxes/notes", list]);
+});
