@@ -58,7 +58,8 @@ pub enum SavedKind {
 pub struct SavedFile {
     /// Position of the place that it was opened from.
     pub place: usize,
-    /// The way from there; bytes that are not UTF-8 as they are.
+    /// The way from there: a string, or `{"base64"}` where it is not UTF-8.
+    #[serde(with = "path_text")]
     pub path: Vec<u8>,
     /// Where the next byte is read or written.
     pub offset: u64,
@@ -66,6 +67,34 @@ pub struct SavedFile {
     pub ino: u64,
     /// When it was made, ns since the epoch, where the file system knows.
     pub born: i64,
+}
+
+/// Paths are text, if they can be.
+mod path_text {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum PathText {
+        Text(String),
+        Bytes { base64: String },
+    }
+
+    pub fn serialize<S: Serializer>(path: &[u8], s: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(path) {
+            Ok(text) => PathText::Text(text.to_owned()).serialize(s),
+            Err(_) => PathText::Bytes { base64: STANDARD.encode(path) }.serialize(s),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
+        match PathText::deserialize(d)? {
+            PathText::Text(text) => Ok(text.into_bytes()),
+            PathText::Bytes { base64 } => STANDARD.decode(base64).map_err(D::Error::custom),
+        }
+    }
 }
 
 /// What tells a file from another that came to lie at its place.

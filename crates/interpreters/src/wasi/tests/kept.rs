@@ -16,6 +16,18 @@ fn a_file_is_read_on_from_where_it_stood() {
 }
 
 #[test]
+fn a_file_of_any_name_is_found_again() {
+    let mut sys = Sys::new();
+    for name in [b"plain".as_slice(), "žluť".as_bytes(), b"\xff\n\x80"] {
+        let fd = sys.open_as(WORKSPACE, name, CREATE, rights::ALL, 0).expect("create");
+        sys.write(fd, name).expect("write");
+        sys = sys.restored();
+        sys.seek(fd, 0, 0).expect("seek");
+        assert_eq!(sys.read(fd, 100).expect("read"), name);
+    }
+}
+
+#[test]
 fn what_opened_with_create_and_truncate_is_not_emptied_again() {
     let mut sys = Sys::new();
     let all = rights::ALL;
