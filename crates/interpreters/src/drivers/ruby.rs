@@ -3,13 +3,14 @@
 //! The module speaks an early form of the canonical ABI: values of Ruby are handles, which a host
 //! is free to number. Here a handle is the address that the guest gave, so that nothing of the
 //! host's has to be kept with a snapshot. The imports through which it would reach a JavaScript
-//! engine end the guest, but for one: the driver hands results that are displayed to `eval-js`,
-//! and no constant of the guest leads there.
+//! engine end the guest, but for two: the driver hands results that are displayed to `eval-js`,
+//! and reads requests from `js-value-to-string`; no constant of the guest leads there.
 
 use super::Driver;
 use crate::{Guest, Live, Stop};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use wasmtime::{Caller, FuncType, Linker, ValType};
@@ -27,6 +28,7 @@ const ABI: &str = "canonical_abi";
 const HOST: &str = "rb-js-abi-host";
 const EVAL_JS: &str = "eval-js: func(code: string) -> variant { \
                        success(handle<js-abi-value>), failure(handle<js-abi-value>) }";
+const TEXT_OF_JS: &str = "js-value-to-string: func(value: handle<js-abi-value>) -> string";
 const INIT: &str = "ruby-init: func(args: list<string>) -> ()";
 const INTERN: &str = "rb-intern: func(name: string) -> u32";
 const EVAL: &str = "rb-eval-string-protect: func(str: string) -> tuple<handle<rb-abi-value>, s32>";
@@ -53,7 +55,6 @@ const REFUSED: &[(&str, &str, bool)] = &[
     ("bool-to-js-bool: func(value: bool) -> handle<js-abi-value>", "i", true),
     ("proc-to-js-function: func(value: u32) -> handle<js-abi-value>", "i", true),
     ("rb-object-to-js-rb-value: func(raw-rb-abi-value: u32) -> handle<js-abi-value>", "i", true),
-    ("js-value-to-string: func(value: handle<js-abi-value>) -> string", "ii", false),
     (
         "js-value-to-integer: func(value: handle<js-abi-value>) -> \
          variant { as-float(float64), bignum(string) }",
@@ -105,19 +106,18 @@ const ENVIRONMENT: &[&str] = &[
     "RUBY_GC_OLDMALLOC_LIMIT_MAX=12000000",
 ];
 
-/// Room in the guest for a request, bytes: the module never frees a string that it was given. It
-/// is clean between requests, so that it is in no snapshot.
-const ROOM: u32 = 512 << 10;
-/// Room for the arguments of a call, behind it, bytes.
-const ARGUMENT: u32 = 4;
-
 /// What a base keeps.
 #[derive(Deserialize)]
 struct Handles {
     driver: u32,
     run: u32,
-    room: u32,
+    /// Arguments of a call that has none.
+    none: u32,
 }
+
+/// The request that the driver is to read: its address and length in the guest.
+#[derive(Default)]
+struct Inbox(Option<(u32, u32)>);
 
 #[derive(Deserialize)]
 struct Request {
@@ -134,11 +134,16 @@ impl Driver for Ruby {
         &[DRIVER]
     }
 
+    fn state(&self) -> Box<dyn Any + Send> {
+        Box::new(Inbox::default())
+    }
+
     fn link(&self, linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         linker.func_wrap(ABI, "resource_new_rb-abi-value", |address: u32| address)?;
         linker.func_wrap(ABI, "resource_get_rb-abi-value", |handle: u32| handle)?;
         linker.func_wrap(ABI, "resource_drop_js-abi-value", |_: u32| ())?;
         linker.func_wrap(HOST, EVAL_JS, emit)?;
+        linker.func_wrap(HOST, TEXT_OF_JS, read)?;
         for (name, parameters, result) in REFUSED {
             let parameters = parameters.chars().map(|c| match c {
                 'f' => ValType::F64,
@@ -163,13 +168,14 @@ impl Driver for Ruby {
             live.write(list + at as u32 * 8, &pair)?;
         }
         live.call::<_, ()>(INIT, (list, ARGUMENTS.len() as u32)).await?;
-        let room = allocate(live, 16, (ROOM + ARGUMENT) as usize).await?;
-        live.write(room, &vec![0; (ROOM + ARGUMENT) as usize])?;
         let code = format!("eval({}, nil, '<driver>', 1)", literal(DRIVER));
-        let driver = evaluate(live, room, &code).await?;
+        let (place, length) = string(live, &code).await?;
+        let pair = live.call(EVAL, (place, length)).await?;
+        let driver = value(live, pair)?;
         let (place, length) = string(live, "run").await?;
         let run = live.call::<_, u32>(INTERN, (place, length)).await?;
-        Ok(json!({ "driver": driver, "run": run, "room": room }))
+        let none = allocate(live, 4, 4).await?;
+        Ok(json!({ "driver": driver, "run": run, "none": none }))
     }
 
     async fn call(
@@ -179,34 +185,35 @@ impl Driver for Ruby {
         request: &[u8],
     ) -> Result<Vec<u8>, Stop> {
         let broken = |e: serde_json::Error| Stop::Driver(e.to_string());
-        let Handles { driver, run, room } = Handles::deserialize(handles).map_err(broken)?;
+        let Handles { driver, run, none } = Handles::deserialize(handles).map_err(broken)?;
         let request: Request = serde_json::from_slice(request).map_err(broken)?;
-        let request = evaluate(live, room, &request.literal()).await?;
-        let argument = room + ROOM;
-        live.write(argument, &request.to_le_bytes())?;
-        let pair = live.call(CALL, (driver, run, argument, 1u32)).await?;
-        live.write(argument, &[0; 4])?;
-        let answer = value(live, pair).await?;
+        let request = request.framed();
+        // Who reads it lets it go.
+        let place = allocate(live, 1, request.len()).await?;
+        live.write(place, &request)?;
+        if let Some(inbox) = live.store.data_mut().ext::<Inbox>() {
+            inbox.0 = Some((place, request.len() as u32));
+        }
+        let pair = live.call(CALL, (driver, run, none, 0u32)).await?;
+        let answer = value(live, pair)?;
         let pair = live.call::<_, u32>(TEXT, answer).await?;
         let (place, length) = words(live, pair)?;
         let bytes = live.read(place, length)?;
         live.call::<_, ()>(TEXT_DONE, pair).await?;
         live.call::<_, ()>(DROP, answer).await?;
-        live.call::<_, ()>(DROP, request).await?;
         Ok(bytes)
     }
 }
 
 impl Request {
-    /// An array that needs no method of the guest's to be made, so that none can be in the way.
-    fn literal(&self) -> String {
-        let mut out = format!("[{},[", literal(&self.code));
-        for (name, value) in &self.env {
-            let _ = write!(out, "[{},{}],", literal(name), literal(value));
-        }
-        let seed = self.seed.map_or_else(|| "nil".to_owned(), |seed| seed.to_string());
-        let _ = write!(out, "],{},{seed},{}]", literal(&self.cwd), literal(&self.line));
-        out
+    /// Its texts: the code, the directory, the code's name, the seed, names and values of the
+    /// environment; before them a line with the length of each.
+    fn framed(&self) -> Vec<u8> {
+        let seed = self.seed.map_or_else(String::new, |seed| seed.to_string());
+        let mut texts = vec![&*self.code, &*self.cwd, &*self.line, &*seed];
+        texts.extend(self.env.iter().flat_map(|(name, value)| [&**name, &**value]));
+        let sizes: Vec<_> = texts.iter().map(|text| text.len().to_string()).collect();
+        format!("{}\n{}", sizes.join(" "), texts.concat()).into_bytes()
     }
 }
 
@@ -228,25 +235,9 @@ fn literal(text: &str) -> String {
     out
 }
 
-/// Evaluates code of ours.
-async fn evaluate(live: &mut Live, room: u32, code: &str) -> Result<u32, Stop> {
-    let bytes = [code.as_bytes(), b"\0"].concat();
-    let length = u32::try_from(bytes.len()).map_err(|_| Stop::Driver("a long request".into()))?;
-    let place = if length <= ROOM { room } else { allocate(live, 1, bytes.len()).await? };
-    live.write(place, &bytes)?;
-    let pair = live.call(EVAL, (place, length)).await?;
-    if place == room {
-        live.write(place, &vec![0; bytes.len()])?;
-    } else {
-        // All that can be given back of what the module keeps.
-        live.call::<_, u32>("cabi_realloc", (place, length, 1u32, 1u32)).await?;
-    }
-    value(live, pair).await
-}
-
 /// The value of a protected call. What it raised ends the instance: code of ours raises nothing
 /// unless the guest has broken what it stands on.
-async fn value(live: &mut Live, pair: u32) -> Result<u32, Stop> {
+fn value(live: &Live, pair: u32) -> Result<u32, Stop> {
     match words(live, pair)? {
         (value, 0) => Ok(value),
         (_, status) => Err(Stop::Driver(format!("its code was left with status {status}"))),
@@ -274,6 +265,17 @@ fn words(live: &Live, place: u32) -> Result<(u32, u32), Stop> {
         bytes.iter().skip(at).take(4).rev().fold(0u32, |word, byte| word << 8 | u32::from(*byte))
     };
     Ok((word(0), word(4)))
+}
+
+/// The request, once.
+fn read(mut caller: Caller<'_, Guest>, _value: u32, answer: u32) -> wasmtime::Result<()> {
+    let (memory, guest) = Guest::split(&mut caller)?;
+    let (place, length) = guest.ext::<Inbox>().and_then(|inbox| inbox.0.take()).unwrap_or_default();
+    let start = answer as usize;
+    let to = memory.get_mut(start..start + 8);
+    let to = to.ok_or_else(|| Stop::Driver("a request is out of memory".into()))?;
+    to.copy_from_slice(&[place.to_le_bytes(), length.to_le_bytes()].concat());
+    Ok(())
 }
 
 /// A result of `display`. What is given back, a success of nothing, the driver does not look at.

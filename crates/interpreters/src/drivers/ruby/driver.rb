@@ -63,6 +63,12 @@ Object.new.tap do |driver|
     SYNTAX = ::SyntaxError
     UTF8 = ::Encoding::UTF_8
     DOOR = ::JS.method(:eval)
+    INBOX = DOOR.call("")
+    TEXT_OF = ::JS::Object.instance_method(:to_s)
+    INDEX = ::String.instance_method(:byteindex)
+    SLICE = ::String.instance_method(:byteslice)
+    SPLIT = ::String.instance_method(:split)
+    NUMBER = ::String.instance_method(:to_i)
 
     CLASS = ::Kernel.instance_method(:class)
     INSTANCE = ::Kernel.instance_method(:instance_of?)
@@ -78,12 +84,11 @@ Object.new.tap do |driver|
     CAUSE = ::Exception.instance_method(:cause)
     EVAL = ::Binding.instance_method(:eval)
 
-    # A request: code, environment as pairs, working directory, seed or nil, name of the code.
-    def run(request)
-      code, env, cwd, seed, line = request
+    def run
+      code, cwd, line, seed, environment = request
       KERNEL.srand(seed) if seed
       enter(cwd)
-      environment(env)
+      environment(environment)
       value = error = nil
       left = true
       begin
@@ -109,6 +114,30 @@ Object.new.tap do |driver|
       drain
       '{"cwd":' + quote(here) + ',"result":' + (value || "null") + ',"error":' +
         (error || "null") + "}"
+    end
+
+    # Code, working directory, name of the code, seed or nil, environment.
+    def request
+      text = TEXT_OF.bind_call(INBOX)
+      head = INDEX.bind_call(text, "\n")
+      sizes = SPLIT.bind_call(SLICE.bind_call(text, 0, head), " ")
+      texts = []
+      place = head + 1
+      at = 0
+      while at < sizes.length
+        size = NUMBER.bind_call(sizes[at])
+        texts << SLICE.bind_call(text, place, size)
+        place += size
+        at += 1
+      end
+      code, cwd, line, seed = texts
+      environment = {}
+      at = 4
+      while at < texts.length
+        environment[texts[at]] = texts[at + 1]
+        at += 2
+      end
+      [code, cwd, line, seed == "" ? nil : NUMBER.bind_call(seed), environment]
     end
 
     # A result as JSON: text, json where nothing is lost, further forms.
@@ -303,8 +332,7 @@ Object.new.tap do |driver|
       "/workspace"
     end
 
-    def environment(pairs)
-      wanted = pairs.to_h
+    def environment(wanted)
       ENVIRONMENT.replace(wanted) unless ENVIRONMENT.to_h == wanted
     end
 
