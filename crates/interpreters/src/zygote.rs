@@ -39,6 +39,8 @@ struct Child {
 fn run() -> io::Result<()> {
     let connection = spawner::connection()?;
     rustix::process::setsid()?;
+    // Cut at 15 bytes, as `ps` shows it.
+    let _ = rustix::thread::set_name(c"sandkeep-zygote");
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let Some((ToZygote::Load { cache, builds }, _)) = channel::recv(connection.as_fd())? else {
         return Ok(());

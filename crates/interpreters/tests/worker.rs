@@ -6,6 +6,8 @@ mod bed;
 mod death;
 #[path = "worker/jail.rs"]
 mod jail;
+#[path = "worker/languages.rs"]
+mod languages;
 #[path = "worker/many.rs"]
 mod many;
 #[path = "worker/run.rs"]

@@ -32,21 +32,38 @@ impl PackDir {
         Ok(rustix::fs::openat2(self.dir()?, file, flags, Mode::empty(), resolve)?)
     }
 
-    /// Writes a pack under a name that no other has, and syncs it. Blocks.
-    pub(crate) fn write(&self, seq: u64, bytes: &[u8]) -> io::Result<NewPack> {
+    /// Writes a pack under a name that no other has, and syncs it and the name.
+    pub(crate) async fn write(&self, seq: u64, bytes: Vec<u8>) -> io::Result<NewPack> {
         let dir = self.dir()?.clone();
-        let mut random = [0u8; 8];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-        let file = format!("{seq}-{:016x}.pack", u64::from_le_bytes(random));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&dir, &*file, flags, Mode::from_raw_mode(0o600))?;
-        let pack = NewPack { dir: Some(dir.clone()), file };
-        let mut out = File::from(fd);
-        out.write_all(bytes)?;
-        out.sync_data()?;
-        rustix::fs::fsync(&*dir)?;
+        let place = dir.clone();
+        let written = blocking(move || write(place, seq, &bytes)).await?;
+        let (pack, file) = written;
+        // Side by side, as one commit of the file system's journal can serve both.
+        let (data, name) = tokio::join!(
+            blocking(move || file.sync_data()),
+            blocking(move || Ok(rustix::fs::fsync(&*dir)?)),
+        );
+        data.and(name)?;
         Ok(pack)
     }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+fn write(dir: Arc<OwnedFd>, seq: u64, bytes: &[u8]) -> io::Result<(NewPack, File)> {
+    let mut random = [0u8; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    let file = format!("{seq}-{:016x}.pack", u64::from_le_bytes(random));
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(&dir, &*file, flags, Mode::from_raw_mode(0o600))?;
+    let pack = NewPack { dir: Some(dir), file };
+    let mut out = File::from(fd);
+    out.write_all(bytes)?;
+    Ok((pack, out))
 }
 
 /// A pack that was written and that nothing names yet. Dropping it removes it.

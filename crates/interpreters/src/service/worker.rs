@@ -258,10 +258,8 @@ async fn save(
     }
     let mut written = None;
     if let Some(mut new) = new {
-        let (dir, seq) = (packs.clone(), snapshot.seq);
         new.bytes = body.len() as u64;
-        let made = tokio::task::spawn_blocking(move || dir.write(seq, &body)).await;
-        let made = made.map_err(|e| Error::Failed(e.to_string()))?.map_err(Error::Save)?;
+        let made = packs.write(snapshot.seq, body).await.map_err(Error::Save)?;
         new.file = made.file().to_owned();
         snapshot.packs.push(new);
         written = Some(made);

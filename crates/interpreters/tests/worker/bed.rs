@@ -53,7 +53,12 @@ impl Bed {
     }
 
     pub async fn with(change: impl FnOnce(&mut Options)) -> Self {
-        let build = tokio::task::spawn_blocking(javascript).await.expect("installed").clone();
+        let build = tokio::task::spawn_blocking(javascript).await.expect("installed");
+        Self::of(build.clone(), change).await
+    }
+
+    /// The same with another engine.
+    pub async fn of(build: EngineBuild, change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options::new(cache_dir());
         options.program = env!("CARGO_BIN_EXE_interpreters-zygote").into();
         change(&mut options);
