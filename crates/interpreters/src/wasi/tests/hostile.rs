@@ -5,7 +5,8 @@ use rustix::fs::{FileType, Mode};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 #[test]
 fn no_path_leads_out() {
@@ -109,23 +110,23 @@ fn no_race_leads_out() {
     std::fs::write(sys.at("workspace/real/secret"), "harmless").expect("write");
     symlink("../outside", sys.at("workspace/link")).expect("symlink");
     symlink("real", sys.at("workspace/way")).expect("symlink");
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, swaps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let swap = std::thread::spawn({
-        let (stop, dir) = (stop.clone(), sys.at("workspace"));
+        let (stop, swaps, dir) = (stop.clone(), swaps.clone(), sys.at("workspace"));
         move || {
-            let mut swaps = 0u64;
             while !stop.load(Ordering::Relaxed) {
                 for target in ["../outside", "real"] {
                     symlink(target, dir.join("new")).expect("symlink");
                     std::fs::rename(dir.join("new"), dir.join("way")).expect("rename");
-                    swaps += 1;
+                    swaps.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            swaps
         }
     });
-    let (mut inside, mut refused) = (0, 0);
-    for _ in 0..5000 {
+    let (mut inside, mut refused) = (0u64, 0u64);
+    let begun = Instant::now();
+    // As long as it takes to have met both often.
+    while begun.elapsed() < Duration::from_secs(30) {
         match sys.read_only(b"way/secret") {
             Ok(fd) => {
                 assert_eq!(sys.read(fd, 100).expect("read"), b"harmless");
@@ -137,10 +138,13 @@ fn no_race_leads_out() {
         if let Ok(fd) = sys.open("way/made", CREATE) {
             sys.close(fd).expect("close");
         }
+        if swaps.load(Ordering::Relaxed) > 1000 && inside > 500 && refused > 500 {
+            break;
+        }
     }
     stop.store(true, Ordering::Relaxed);
-    let swaps = swap.join().expect("it swapped");
-    assert!(swaps > 100 && inside + refused == 5000, "{swaps} {inside} {refused}");
+    swap.join().expect("it swapped");
+    assert!(inside > 0 && refused > 0, "{inside} {refused}");
     assert_eq!(std::fs::read_dir(sys.at("outside")).expect("list").count(), 1);
 }
 
