@@ -8,12 +8,14 @@ mod code {
 mod common;
 
 use common::Server;
-use std::path::PathBuf;
-use std::sync::Once;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-/// The engines that tests share. They are installed by the first test that needs them, which may
-/// take minutes, and a package that cannot be had fails it.
-pub fn engines() -> PathBuf {
+/// The engines that tests share, these among them. They are installed by the first test that needs
+/// them, which may take minutes, and a package that cannot be had fails it.
+fn engines(names: &[&'static str]) -> PathBuf {
+    static THERE: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let cache = match std::env::var_os("SANDKEEP_ENGINE_CACHE") {
         Some(cache) if !cache.is_empty() => PathBuf::from(cache),
         _ => std::path::Path::new(env!("CARGO_BIN_EXE_sandkeep"))
@@ -22,22 +24,30 @@ pub fn engines() -> PathBuf {
             .expect("the target directory")
             .join("engines"),
     };
-    static INSTALL: Once = Once::new();
-    INSTALL.call_once(|| {
+    let mut there = THERE.lock().unwrap_or_else(|e| e.into_inner());
+    if !names.iter().all(|name| there.contains(name)) {
         let install = common::sandkeep()
-            .args(["engines", "install", "javascript", "python", "--engine-cache"])
+            .args(["engines", "install"])
+            .args(names)
+            .arg("--engine-cache")
             .arg(&cache)
             .output()
             .expect("the program starts");
         let (code, _, stderr) = common::told(&install);
-        assert_eq!(code, 0, "engines cannot be installed: {stderr}");
-    });
+        assert_eq!(code, 0, "{names:?} cannot be installed: {stderr}");
+        there.extend(names);
+    }
     cache
 }
 
-/// A server that has them.
-pub fn server(data: &std::path::Path, flags: &[&str]) -> Server {
-    let cache = engines();
+/// A server that has Python and JavaScript.
+pub fn server(data: &Path, flags: &[&str]) -> Server {
+    server_with(&["javascript", "python"], data, flags)
+}
+
+/// A server that has these.
+pub fn server_with(names: &[&'static str], data: &Path, flags: &[&str]) -> Server {
+    let cache = engines(names);
     let cache = cache.to_str().expect("UTF-8");
     Server::start(data, &[&["--engine-cache", cache], flags].concat())
 }

@@ -1,11 +1,11 @@
 //! Contexts by their ids, copies of them, states to go back to.
 
-use crate::server;
+use crate::server_with;
 
 #[test]
 fn contexts_come_fork_go_back_and_go() {
     let data = tempfile::tempdir().expect("a directory");
-    let server = server(data.path(), &[]);
+    let server = server_with(&["javascript"], data.path(), &[]);
     let id = server.ok(&["contexts", "create", "n", "--language", "js", "--env", "K=v"]);
     let id = id.trim_end();
     let run =

@@ -1,7 +1,7 @@
 //! Line by line, through a real terminal: `script` gives it.
 
 use crate::common::sandkeep;
-use crate::server;
+use crate::{server, server_with};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -93,7 +93,7 @@ impl Terminal {
 #[test]
 fn line_by_line() {
     let (data, state) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("one"));
-    let server = server(data.path(), &[]);
+    let server = server_with(&["javascript"], data.path(), &[]);
     let mut terminal = Terminal::new(data.path(), state.path(), "code r --language js");
     let ask = "javascript> ";
     terminal.asks(ask, "let x = 40\r", "\r\n");
