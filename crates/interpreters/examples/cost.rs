@@ -21,6 +21,17 @@ use types::{Language, RichResult, Stream};
 const ROUNDS: usize = 60;
 const MEMORY: u64 = 512 << 20;
 
+/// How many contexts are alive at the same time when their memory is looked at.
+const ALIVE: usize = 200;
+
+/// Memory of this process that it shares with nobody, bytes.
+fn private() -> Result<u64, Box<dyn Error>> {
+    let text = fs::read_to_string("/proc/self/smaps_rollup")?;
+    let lines = text.lines().filter(|line| line.starts_with("Private_"));
+    let kib = lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    Ok(kib.sum::<u64>() << 10)
+}
+
 struct Silent;
 
 impl Sink for Silent {
@@ -162,6 +173,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("{step:<28} {:8.3} {:8.3}", median(wall), median(processor));
     }
     let (pages, bytes, next_pages, next_bytes) = sizes;
+    let before = private()?;
+    let mut alive = Vec::new();
+    for _ in 0..ALIVE {
+        let (b, r) = (Arc::clone(&build), Arc::clone(&runtime));
+        let mut instance = Instance::from_base(b, r, places()?, MEMORY).await?;
+        run(&mut instance, &first).await?;
+        instance.snapshot()?;
+        alive.push(instance);
+    }
+    let each = (private()? - before) / ALIVE as u64;
+    println!("{ALIVE} alive: {} KiB each", each >> 10);
     println!("first: {pages} pages, {bytes} bytes; next: {next_pages} pages, {next_bytes} bytes");
     Ok(())
 }
