@@ -26,8 +26,11 @@ async fn file_operations_are_activity_and_a_transfer_holds() {
     let before = last_used(&server, "one").await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     get(&server, "one", "?list").await.expect(200);
-    let after = last_used(&server, "one").await;
-    assert!(after > before, "{before} {after}");
+    // It is written down within a second or so.
+    eventually("activity", SOON, || async {
+        (last_used(&server, "one").await > before).then_some(())
+    })
+    .await;
     // An upload that goes slowly is no idleness.
     let mut stream = connect(&server);
     stream.write_all(b"PUT /v1/sandboxes/one/files/slow HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\nconnection: close\r\n\r\n").unwrap();
@@ -78,10 +81,11 @@ async fn a_destroy_ends_transfers() {
     for stream in &mut streams[..3] {
         stream.read_exact(&mut [0; 200]).unwrap();
     }
-    let began = std::time::Instant::now();
+    server.talk();
     server.delete("/v1/sandboxes/one").await.expect(204);
-    // It gives up on activities that do not end after 10 s; these all end at once.
-    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    // It gives up on activities that do not end in time, and says so.
+    let talk = server.talk().join("\n");
+    assert!(!talk.contains("outlive"), "{talk}");
     for stream in &mut streams[3..] {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
