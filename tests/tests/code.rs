@@ -8,6 +8,8 @@ mod contexts;
 mod damage;
 #[path = "code/kept.rs"]
 mod kept;
+#[path = "code/kills.rs"]
+mod kills;
 #[path = "code/limits.rs"]
 mod limits;
 #[path = "code/races.rs"]

@@ -64,6 +64,8 @@ async fn an_execution_that_was_not_saved_leaves_a_mark_until_the_next() {
     assert!(store.save_context(&object, "c", &state("x", 2)).await.unwrap());
     let row = store.context(&object, "c").await.unwrap().unwrap();
     assert_eq!((row.stale, row.last_used, row.executions), (false, 200, 2));
+    // Both are activity of the sandbox.
+    assert_eq!(store.load(&object).await.unwrap().unwrap().last_activity, 200);
     assert!(!store.context_unsaved(&object, "d", 1, true).await.unwrap());
 }
 

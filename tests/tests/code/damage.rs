@@ -82,6 +82,7 @@ async fn on_a_full_disk_the_context_is_as_before() {
     for size in [1 << 20, 4096, 1] {
         while file.write_all(&vec![0; size]).is_ok() {}
     }
+    drop(file);
     // Random bytes do not pack.
     let code = "x += 1; globalThis.noise = Array.from({ length: 300000 }, () => Math.random()); x";
     let error = ask(&server, "s", &id, json!({ "code": code }))
@@ -118,4 +119,78 @@ async fn what_a_crash_left_is_removed() {
     assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42");
     assert!(!left.exists(), "a context that is no more");
     assert!(!own.join("9-stray.pack").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_killed_costs_one_execution() {
+    let server = server().await;
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    run(&server, "s", &id, "let x = 41").await;
+    let running = spinning(&server, "s", &id, "on").await;
+    let workers = grandchildren(server.pid());
+    assert!(!workers.is_empty());
+    for pid in workers {
+        let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    let (status, answer) = running.await.expect("it ended");
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["error"]["name"], "EngineError", "{answer}");
+    assert_eq!((&answer["rolledBack"], &answer["executionCount"]), (&json!(true), &json!(1)));
+    assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42");
+}
+
+/// The children of the children of a process.
+pub fn grandchildren(pid: i32) -> Vec<i32> {
+    let children = |pid: i32| -> Vec<i32> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let texts = tasks.filter_map(|t| std::fs::read_to_string(t.path().join("children")).ok());
+        texts
+            .flat_map(|t| t.split_whitespace().filter_map(|p| p.parse().ok()).collect::<Vec<_>>())
+            .collect()
+    };
+    children(pid).into_iter().flat_map(children).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_of_another_build_is_kept_and_not_used() {
+    let mut server = server().await;
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    run(&server, "s", &id, "let x = 41").await;
+    let data = server.data.clone();
+    server.terminate();
+    // The same cache, in which every build stands on another base image.
+    let other = tempfile::tempdir().expect("a directory");
+    for entry in std::fs::read_dir(cache()).expect("a cache") {
+        let entry = entry.expect("an entry");
+        if entry.file_name() != "index.json" && entry.file_name() != "lock" {
+            std::os::unix::fs::symlink(entry.path(), other.path().join(entry.file_name()))
+                .expect("linked");
+        }
+    }
+    let index = std::fs::read(cache().join("index.json")).expect("an index");
+    let mut index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
+    for build in index["builds"].as_array_mut().expect("a list") {
+        let base = build["base"].as_str().expect("a hash").chars().rev().collect::<String>();
+        build["base"] = json!(base);
+    }
+    std::fs::write(other.path().join("index.json"), index.to_string()).expect("written");
+    {
+        let args = ["--engine-cache", other.path().to_str().expect("UTF-8")];
+        let changed = e2e::Builder::default().args(&args).data(&data).start().await;
+        let refused = ask(&changed, "s", &id, json!({ "code": "x" })).await;
+        let error = refused.expect_error(409, "ENGINE_CHANGED");
+        assert_eq!(error["context"]["contextId"], id);
+        assert_eq!(error["context"]["engine"], "javascript");
+        assert_eq!(told(&changed, "s", &id).await["executions"], 1);
+    }
+    {
+        let empty = tempfile::tempdir().expect("a directory");
+        let args = ["--engine-cache", empty.path().to_str().expect("UTF-8")];
+        let without = e2e::Builder::default().args(&args).data(&data).start().await;
+        let refused = ask(&without, "s", &id, json!({ "code": "x" })).await;
+        refused.expect_error(422, "ENGINE_NOT_INSTALLED");
+    }
+    server.restart().await;
+    assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42", "nothing is lost");
 }

@@ -65,3 +65,34 @@ async fn standard_input_reaches_python() {
     let answer = server.post("/v1/sandboxes/s/execute", body).await.expect(200);
     assert_eq!(answer["error"]["name"], "EOFError", "{answer}");
 }
+
+/// Processor time that the children of the server's children took so far, clock ticks.
+fn ticks(server: &e2e::Server) -> u64 {
+    let workers = crate::damage::grandchildren(server.pid());
+    let of = |pid: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<_> = stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect();
+        Some(fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?)
+    };
+    workers.into_iter().filter_map(of).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn loops_that_were_ended_take_no_time_any_more() {
+    let server = server().await;
+    let mut contexts = Vec::new();
+    for _ in 0..4 {
+        contexts.push(context(&server, "s", "JAVASCRIPT").await);
+    }
+    let all = (0..20).map(|i| {
+        let body = json!({ "code": JAVASCRIPT.spin, "timeoutMs": 100 });
+        ask(&server, "s", &contexts[i % 4], body)
+    });
+    for answer in futures::future::join_all(all).await {
+        assert_eq!(answer.expect(200)["error"]["name"], "ExecutionLimitError");
+    }
+    let before = ticks(&server);
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let took = ticks(&server) - before;
+    assert!(took < 20, "{took} ticks in a second of rest");
+}

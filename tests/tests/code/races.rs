@@ -2,7 +2,7 @@
 
 use crate::rig::*;
 use e2e::eventually;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,26 +36,6 @@ async fn two_contexts_run_at_the_same_time() {
                   fs.writeFileSync('/workspace/b', ''); 'met'";
     let (first, second) = tokio::join!(run(&server, "s", &a, wait), run(&server, "s", &b, answer));
     assert_eq!((text(&first), text(&second)), ("'met'", "'met'"));
-}
-
-/// Starts an execution that does not end, and waits until it runs.
-async fn spinning(
-    server: &e2e::Server,
-    id: &str,
-    context: &str,
-    mark: &str,
-) -> tokio::task::JoinHandle<(u16, Value)> {
-    let url = format!("{}/v1/sandboxes/{id}/contexts/{context}/execute", server.url);
-    let code = format!("require('fs').writeFileSync('/workspace/{mark}', 'x'); for (;;) {{}}");
-    let send = server.http.post(url).json(&json!({ "code": code, "timeoutMs": 600_000 })).send();
-    let task = tokio::spawn(async move {
-        let answer = send.await.expect("an answer");
-        (answer.status().as_u16(), answer.json().await.expect("JSON"))
-    });
-    let object = e2e::Server::object("local", id);
-    let file = server.data.join("sandboxes").join(object).join("workspace").join(mark);
-    eventually("the code runs", SOON, || async { file.exists().then_some(()) }).await;
-    task
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! What the tests of code share.
 
-use e2e::{Answer, Builder, Server};
+use e2e::{Answer, Builder, Server, eventually};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -193,4 +193,24 @@ pub fn text(answer: &Value) -> &str {
 /// What is told of a context.
 pub async fn told(server: &Server, id: &str, context: &str) -> Value {
     server.get(&format!("/v1/sandboxes/{id}/contexts/{context}")).await.expect(200)
+}
+
+/// Starts an execution that does not end, and waits until it runs.
+pub async fn spinning(
+    server: &Server,
+    id: &str,
+    context: &str,
+    mark: &str,
+) -> tokio::task::JoinHandle<(u16, Value)> {
+    let url = format!("{}/v1/sandboxes/{id}/contexts/{context}/execute", server.url);
+    let code = format!("require('fs').writeFileSync('/workspace/{mark}', 'x'); for (;;) {{}}");
+    let send = server.http.post(url).json(&json!({ "code": code, "timeoutMs": 600_000 })).send();
+    let task = tokio::spawn(async move {
+        let answer = send.await.expect("an answer");
+        (answer.status().as_u16(), answer.json().await.expect("JSON"))
+    });
+    let object = Server::object("local", id);
+    let file = server.data.join("sandboxes").join(object).join("workspace").join(mark);
+    eventually("the code runs", SOON, || async { file.exists().then_some(()) }).await;
+    task
 }

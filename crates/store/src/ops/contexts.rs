@@ -1,6 +1,7 @@
 //! Code contexts: made within a limit, saved with each execution, gone with their sandbox.
 
 use super::rows::{bad_enum, execute, json, to_json};
+use super::sandboxes::touch;
 use crate::{ContextRow, ContextState, Error, Result, SnapshotRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use types::{Language, ObjectId};
@@ -74,7 +75,7 @@ pub(crate) fn get(c: &Connection, object: &ObjectId, id: &str) -> Result<Option<
     Ok(statement.query_row(params![object.as_bytes(), id], context).optional()?)
 }
 
-/// Saves what an execution left. `false`: the context is gone, or goes with its sandbox.
+/// Saves what an execution left, and that the sandbox was active. `false`: the context is gone, or goes with its sandbox.
 pub(crate) fn save(
     c: &Connection,
     object: &ObjectId,
@@ -102,6 +103,9 @@ pub(crate) fn save(
             state.last_used
         ],
     )?;
+    if changed > 0 {
+        touch(c, object, state.last_used)?;
+    }
     Ok(changed > 0)
 }
 
@@ -115,7 +119,11 @@ pub(crate) fn unsaved(
 ) -> Result<bool> {
     let sql = "UPDATE contexts SET last_used = max(last_used, ?3), stale = max(stale, ?4)
          WHERE object = ?1 AND id = ?2";
-    Ok(execute(c, sql, params![object.as_bytes(), id, at, stale])? > 0)
+    let changed = execute(c, sql, params![object.as_bytes(), id, at, stale])?;
+    if changed > 0 {
+        touch(c, object, at)?;
+    }
+    Ok(changed > 0)
 }
 
 pub(crate) fn delete(c: &Connection, object: &ObjectId, id: &str) -> Result<bool> {

@@ -48,7 +48,7 @@ impl Store {
         self.write(Some(object), false, move |c| contexts::create(c, &id, life, &row, limit)).await
     }
 
-    /// Saves what an execution left of a context, all at once. `false`: the context was deleted
+    /// Saves what an execution left of a context, all at once, and that its sandbox was active. `false`: the context was deleted
     /// meanwhile, or its sandbox goes; nothing was kept.
     pub async fn save_context(
         &self,
