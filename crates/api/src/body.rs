@@ -156,17 +156,19 @@ impl Incoming {
     }
 
     /// Reads what is left, within bounds, so that its sender gets to the answer.
-    pub async fn refuse(mut self) {
+    pub fn refuse(self) {
         if !self.expects {
-            discard(&mut self.body).await;
+            discard(self.body);
         }
     }
 }
 
-/// Reads on, within bounds, what a refused request still sends.
-pub(crate) async fn discard(body: &mut Body) {
+/// Reads on, within bounds, what a refused request still sends, while its answer is on the way:
+/// a sender that listens stops early, and one that sends all first does not find its connection
+/// reset instead of the answer.
+pub(crate) fn discard(mut body: Body) {
     let (mut left, time) = DISCARD;
-    let reading = async {
+    let reading = async move {
         while let Some(Ok(frame)) = body.frame().await {
             let size = frame.data_ref().map_or(0, Bytes::len);
             left = left.saturating_sub(size);
@@ -175,8 +177,8 @@ pub(crate) async fn discard(body: &mut Body) {
             }
         }
     };
-    // Late or not, the answer is the same.
-    let _ = timeout(time, reading).await;
+    // One for each connection at most. Late or not, the answer is the same.
+    tokio::spawn(timeout(time, reading));
 }
 
 fn too_large(limit: usize) -> Error {

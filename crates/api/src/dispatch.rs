@@ -84,7 +84,7 @@ async fn answer(
         Err(error) => {
             // A caller that is still sending would find its connection reset, and not the answer.
             if !expects {
-                body::discard(body).await;
+                body::discard(std::mem::take(body));
             }
             Err(error)
         }

@@ -101,7 +101,7 @@ pub(crate) async fn put(call: Call, name: SandboxName) -> Result<Response> {
     let Call { app, file, mut incoming, .. } = call;
     let written = write(&app.sandboxes, &name, &file, &mut incoming).await;
     if written.is_err() {
-        incoming.refuse().await;
+        incoming.refuse();
     }
     reply::ok(&written?)
 }
@@ -185,7 +185,7 @@ pub(crate) async fn unpack(call: Call, name: SandboxName) -> Result<Response> {
     let Call { app, query, mut incoming, .. } = call;
     let unpacked = unpack_from(&app.sandboxes, &name, query.bytes("path"), &mut incoming).await;
     if unpacked.is_err() {
-        incoming.refuse().await;
+        incoming.refuse();
     }
     reply::ok(&unpacked?)
 }
