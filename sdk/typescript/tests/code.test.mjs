@@ -7,7 +7,7 @@ import { Server, eventually } from "./support/server.mjs";
 
 let server;
 const ends = [];
-before(async () => { server = await Server.start({ after: (end) => ends.push(end) }); });
+before(async () => { server = await Server.withEngines({ after: (end) => ends.push(end) }, "PYTHON", "JAVASCRIPT"); });
 after(async () => { for (const end of ends) await end(); });
 
 let count = 0;

@@ -200,6 +200,9 @@ test("a file that is too large is refused while it is sent, and the answer is he
     return true;
   });
   assert.ok(made < 1000, `${made} MiB were made for a file that may have 64`);
+  for (const mib of [65, 200]) {
+    await assert.rejects(sandbox.writeFile("large", new Uint8Array(mib << 20)), { name: "FileTooLargeError" });
+  }
   assert.equal((await sandbox.exists("large")).exists, false);
 });
 

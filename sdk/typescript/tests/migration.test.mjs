@@ -29,7 +29,7 @@ test("the diff touches the imports, the re-export and first arguments alone", ()
 test("the program runs once the diff is applied", async (t) => {
   const [before] = blocks(GUIDE, "ts");
   const [diff] = blocks(GUIDE, "diff");
-  const server = await Server.start(t);
+  const server = await Server.withEngines(t, "PYTHON", "JAVASCRIPT");
   const source = applied(before, diff).replaceAll("http://127.0.0.1:7700", server.url);
   assert.ok(!source.includes("sandbox-workers"));
   const [path] = await compile(t, [source], PLATFORM);

@@ -9,7 +9,7 @@ import { Server } from "./support/server.mjs";
 const README = new URL("../README.md", import.meta.url);
 
 test("the examples of the README do what they say", async (t) => {
-  const server = await Server.start(t);
+  const server = await Server.withEngines(t, "PYTHON", "JAVASCRIPT");
   const examples = blocks(README, "ts");
   assert.ok(examples.length >= 6);
   const paths = await compile(t, examples.map((example) => example.replaceAll("http://127.0.0.1:7700", server.url)));

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
@@ -19,6 +19,11 @@ function program() {
   const path = join(target, "debug/sandkeep");
   assert.ok(existsSync(path), `there is no ${path}: set SANDKEEP_BIN, or run cargo build -p sandkeep`);
   return path;
+}
+
+/** The engines: what `SANDKEEP_ENGINE_CACHE` names, else what lies beside the cargo build of the program. */
+function engines() {
+  return process.env.SANDKEEP_ENGINE_CACHE || join(dirname(dirname(resolve(program()))), "engines");
 }
 
 export class Server {
@@ -42,6 +47,17 @@ export class Server {
     return server;
   }
 
+  /** One that runs code in these bindings; fails where an engine is missing. */
+  static async withEngines(t, ...names) {
+    const server = await Server.start(t);
+    const { bindings } = await (await fetch(`${server.url}/v1/bindings`)).json();
+    for (const name of names) {
+      const there = bindings.some(({ binding, installed }) => binding === name && installed);
+      assert.ok(there, `${name} is not installed: sandkeep engines install ${name.toLowerCase()} --engine-cache ${engines()}`);
+    }
+    return server;
+  }
+
   /** Ends it, and starts it again on the same data. */
   async restart(signal = "SIGTERM") {
     await this.stop(signal);
@@ -60,7 +76,8 @@ export class Server {
   }
 
   async #launch() {
-    const args = ["serve", "--listen", "127.0.0.1:0", "--stop-on-exit", "--data", this.#data, ...this.#args];
+    const own = ["--data", this.#data, "--engine-cache", engines()];
+    const args = ["serve", "--listen", "127.0.0.1:0", "--stop-on-exit", ...own, ...this.#args];
     const child = spawn(program(), args, { stdio: ["ignore", "ignore", "pipe"] });
     const said = [];
     const url = await new Promise((listens, fails) => {
