@@ -64,6 +64,7 @@ class Inexact(Exception):
 def exact(value, room, depth=0):
     """The value as JSON; Inexact where some reader would not take it for what it is."""
     kind = type(value)
+    room[0] -= 8
     if value is None:
         return "null"
     if kind is bool:
@@ -78,7 +79,6 @@ def exact(value, room, depth=0):
         return float.__repr__(value)
     if kind is str:
         return exact_text(value, room)
-    room[0] -= 2
     if depth > 100 or room[0] < 0 or kind is not list and kind is not dict:
         raise Inexact
     if kind is list:
@@ -253,26 +253,25 @@ def show_figures(*_, **__):
             pyplot.close(figure)
 
 
-class PyplotFinder:
-    """Gives pyplot a show() that shows."""
+class Finder:
+    """Has matplotlib imported as a notebook would."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != "matplotlib.pyplot":
+        act = IMPORTS.get(name)
+        if act is None:
             return None
         for finder in sys.meta_path:
-            if finder is PyplotFinder:
-                continue
-            spec = finder.find_spec(name, path, target)
+            spec = None if finder is Finder else finder.find_spec(name, path, target)
             if spec is not None:
-                spec.loader = PyplotLoader(spec.loader)
+                spec.loader = Loader(spec.loader, act)
                 return spec
         return None
 
 
-class PyplotLoader:
-    def __init__(self, loader):
-        self.loader = loader
+class Loader:
+    def __init__(self, loader, act):
+        self.loader, self.act = loader, act
 
     def __getattr__(self, name):
         return getattr(self.loader, name)
@@ -281,9 +280,30 @@ class PyplotLoader:
         return self.loader.create_module(spec)
 
     def exec_module(self, module):
-        modules["matplotlib"].use("agg")
-        self.loader.exec_module(module)
-        module.show = show_figures
+        self.act(self.loader.exec_module, module)
+
+
+def import_matplotlib(execute, module):
+    # It wants a place for its settings, and complains where there is none.
+    key, mine = b"MPLCONFIGDIR", b"MPLCONFIGDIR" not in environ_bytes
+    if mine:
+        environ_bytes[key] = b"/tmp/.matplotlib"
+    try:
+        execute(module)
+        module.get_configdir()
+        module.get_cachedir()
+    finally:
+        if mine:
+            environ_bytes.pop(key, None)
+
+
+def import_pyplot(execute, module):
+    modules["matplotlib"].rcParams["backend"] = "agg"
+    execute(module)
+    module.show = show_figures
+
+
+IMPORTS = {"matplotlib": import_matplotlib, "matplotlib.pyplot": import_pyplot}
 
 
 # asyncio, where there is nothing to wait for but time.
@@ -399,16 +419,23 @@ def prepare(request):
         posix.chdir(request.get("cwd") or WORKSPACE)
     except OSError:
         posix.chdir(WORKSPACE)
+    if type(sys.path) is not list:
+        sys.path = list(state.path)
     if WORKSPACE not in sys.path:
         sys.path.insert(0, WORKSPACE)
-    for finder in list(sys.path_importer_cache.values()):
-        if hasattr(finder, "_path_mtime"):
-            finder._path_mtime = -1  # files may have come or gone meanwhile
+    quietly(forget_directories)
     if request.get("seed") is not None:
         reseed_random()
         numpy_random = modules.get("numpy.random")
         if numpy_random is not None:
             quietly(numpy_random.seed)
+
+
+def forget_directories():
+    """Files may have come or gone meanwhile."""
+    for finder in list(sys.path_importer_cache.values()):
+        if hasattr(finder, "_path_mtime"):
+            finder._path_mtime = -1
 
 
 def remember(name, code):
@@ -435,11 +462,15 @@ def run(code, name):
     for part, mode in parts:
         compiled.append(compile(part, name, mode, TOP_LEVEL_AWAIT | state.flags, True))
         state.flags |= compiled[-1].co_flags & FUTURES
-    for part in compiled:
-        if part.co_flags & COROUTINE:
-            value = finish(eval(part, names))
-        else:
-            value = eval(part, names)
+    try:
+        for part in compiled:
+            if part.co_flags & COROUTINE:
+                value = finish(eval(part, names))
+            else:
+                value = eval(part, names)
+    finally:
+        sys.settrace(None)
+        sys.setprofile(None)
     return value if last is not None else None
 
 
@@ -512,7 +543,7 @@ def execute(request):
     result = error = "null"
     try:
         prepare(request)
-        remember(name, request["code"])
+        quietly(remember, name, request["code"])
         value = run(request["code"], name)
         if value is not None:
             builtins._ = value
@@ -544,7 +575,7 @@ def execute(request):
 
 def install(imports):
     sys.path[:0] = ["", WORKSPACE]
-    sys.meta_path.insert(0, PyplotFinder)
+    sys.meta_path.insert(0, Finder)
     install_loop()
     for name in imports:
         __import__(name)
@@ -559,6 +590,7 @@ def install(imports):
         if name not in ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__"):
             del names[name]
     base_modules.update(modules)
+    state.path = list(sys.path)
     gc.collect()
     # What the base has is never looked at again: looking would write to all of it.
     gc.freeze()

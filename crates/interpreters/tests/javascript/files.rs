@@ -1,0 +1,120 @@
+use super::context;
+use crate::kit::all;
+
+#[tokio::test]
+async fn files_are_those_of_the_workspace() {
+    let mut c = context();
+    std::fs::write(c.workspace().join("host.txt"), "from the host").unwrap();
+    let cases = [
+        ("fs.readFileSync('host.txt', 'utf8')", "'from the host'"),
+        (
+            "fs.writeFileSync('a.txt', 'one'); fs.appendFileSync('a.txt', ' two'); fs.readFileSync('/workspace/a.txt', 'utf8')",
+            "'one two'",
+        ),
+        (
+            "fs.mkdirSync('d/e/f', { recursive: true }); fs.writeFileSync('d/e/f/x', new Uint8Array([0, 255])); [...fs.readFileSync('d/e/f/x')]",
+            "[ 0, 255 ]",
+        ),
+        ("fs.readdirSync('.')", "[ 'a.txt', 'd', 'host.txt' ]"),
+        ("fs.readdirSync('d', { recursive: true })", "[ 'e', 'e/f', 'e/f/x' ]"),
+        (
+            "fs.readdirSync('.', { withFileTypes: true }).map((e) => e.isDirectory())",
+            "[ false, true, false ]",
+        ),
+        ("fs.statSync('a.txt').size + fs.statSync('d').isDirectory()", "8"),
+        (
+            "fs.renameSync('a.txt', 'd/b.txt'); [fs.existsSync('a.txt'), fs.existsSync('d/b.txt')]",
+            "[ false, true ]",
+        ),
+        (
+            "fs.copyFileSync('d/b.txt', 'c.txt'); fs.unlinkSync('d/b.txt'); fs.readFileSync('c.txt').toString()",
+            "'one two'",
+        ),
+        ("fs.rmSync('d', { recursive: true }); fs.existsSync('d')", "false"),
+        ("(await fs.promises.readFile('c.txt', 'utf8')).length", "7"),
+        ("fs.writeFileSync('/tmp/t', 'tmp'); fs.readFileSync('/tmp/t', 'utf8')", "'tmp'"),
+    ];
+    all(&mut c, &cases).await;
+    assert_eq!(std::fs::read(c.workspace().join("c.txt")).unwrap(), b"one two");
+}
+
+#[tokio::test]
+async fn faults_have_the_codes_of_node() {
+    let mut c = context();
+    c.run("fs.mkdirSync('dir/sub', { recursive: true }); fs.writeFileSync('file', 'x')").await;
+    std::os::unix::fs::symlink("/etc/passwd", c.workspace().join("out")).unwrap();
+    for (code, wanted) in [
+        ("fs.readFileSync('nope')", "ENOENT"),
+        ("fs.readFileSync('dir')", "EISDIR"),
+        ("fs.readFileSync('file/x')", "ENOTDIR"),
+        ("fs.writeFileSync('dir', 'x')", "EISDIR"),
+        ("fs.mkdirSync('dir')", "EEXIST"),
+        ("fs.mkdirSync('a/b')", "ENOENT"),
+        ("fs.rmdirSync('dir')", "ENOTEMPTY"),
+        ("fs.rmSync('dir')", "ERR_FS_EISDIR"),
+        ("fs.rmSync('nope')", "ENOENT"),
+        ("fs.unlinkSync('nope')", "ENOENT"),
+        ("fs.writeFileSync('file', 'y', { flag: 'wx' })", "EEXIST"),
+        ("process.chdir('nope')", "ENOENT"),
+        ("require('./nope')", "MODULE_NOT_FOUND"),
+    ] {
+        let code = format!("try {{ {code}; 'nothing' }} catch (e) {{ e.code }}");
+        assert_eq!(c.run(&code).await.text(), format!("'{wanted}'"), "{code}");
+    }
+    let ran = c.run("fs.readFileSync('nope')").await;
+    assert_eq!(ran.error().message, "ENOENT: no such file or directory, open 'nope'");
+    for path in
+        ["/etc/passwd", "../../etc/passwd", "out", "/proc/self/environ", "/workspace/../etc/passwd"]
+    {
+        let ran = c.run(&format!("fs.readFileSync('{path}')")).await;
+        assert_eq!(ran.error().name, "Error", "{path}");
+    }
+    assert_eq!(c.run("fs.readFileSync('a\\0b')").await.error().name, "TypeError");
+}
+
+#[tokio::test]
+async fn modules_come_from_the_workspace() {
+    let mut c = context();
+    let write = |name: &str, text: &str| {
+        let path = c.workspace().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write(
+        "lib/m.mjs",
+        "import data from '../data.json'; import { x } from './n.js'; export default data.k + x; export const url = import.meta.url;",
+    );
+    write("lib/n.js", "export const x = await Promise.resolve(2);");
+    write("data.json", "{\"k\": 40}");
+    write("old.js", "exports.twice = (n) => n * 2; exports.dir = __dirname;");
+    write("bad.js", "let x = ;");
+    write("throws.js", "throw new RangeError('in module');");
+    let cases = [
+        ("const m = await import('./lib/m.mjs'); m.default", "42"),
+        ("m.url", "'file:///workspace/lib/m.mjs'"),
+        ("(await import('/workspace/data.json')).default.k", "40"),
+        ("require('./old').twice(4) + require('./old.js').dir", "'8/workspace'"),
+        ("require('./data.json').k", "40"),
+        ("process.chdir('lib'); (await import('./n.js')).x", "2"),
+    ];
+    all(&mut c, &cases).await;
+    assert_eq!(c.cwd, "/workspace/lib");
+    all(&mut c, &[("process.cwd()", "'/workspace/lib'")]).await;
+    for (code, name) in [
+        ("await import('./nope.js')", "Error"),
+        ("await import('../bad.js')", "SyntaxError"),
+        ("await import('../throws.js')", "RangeError"),
+        ("await import('left-pad')", "ReferenceError"),
+    ] {
+        assert_eq!(c.run(code).await.error().name, name, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_working_directory_that_is_gone_is_the_workspace() {
+    let mut c = context();
+    c.run("fs.mkdirSync('gone'); process.chdir('gone')").await;
+    assert_eq!(c.cwd, "/workspace/gone");
+    std::fs::remove_dir(c.workspace().join("gone")).unwrap();
+    all(&mut c, &[("process.cwd()", "'/workspace'")]).await;
+}

@@ -1,0 +1,95 @@
+use super::context;
+use interpreters::Stop;
+use std::time::Duration;
+
+#[tokio::test]
+async fn what_does_not_end_is_stopped_and_the_last_snapshot_counts() {
+    let mut c = context();
+    c.run("let x = 1").await;
+    for code in [
+        "x = 2; while (true) {}",
+        "x = 2; for (;;) try { while (true) {} } catch {}",
+        "x = 2; /^(a+)+$/.test('a'.repeat(60) + 'b')",
+        "x = 2; await new Promise((r) => setTimeout(r, 100_000))",
+        "x = 2; setInterval(() => {}, 1)",
+        "x = 2; (async function f() { for (;;) await null })()",
+        "x = 2; 10n ** 10n ** 8n",
+        "x = 2; Array.from({ length: 3 }).sort(() => { while (true) {} })",
+        "({ [Symbol.for('nodejs.util.inspect.custom')]() { while (true) {} } })",
+    ] {
+        c.timeout = Duration::from_millis(300);
+        let ran = c.run(code).await;
+        assert_eq!(ran.error().name, "ExecutionLimitError", "{code}: {ran:?}");
+        assert_eq!(ran.outcome.stopped, Some(Stop::Timeout(300)), "{code}");
+        c.timeout = Duration::from_secs(60);
+        assert_eq!(c.run("x").await.text(), "1", "after {code}");
+    }
+}
+
+#[tokio::test]
+async fn deep_recursion_is_an_error_that_code_may_catch() {
+    let mut c = context();
+    for code in [
+        "function f() { return f() + 1 } f()",
+        "const o = { toString() { return `${this}` } }; `${o}`",
+        "const deep = '['.repeat(100_000) + ']'.repeat(100_000); JSON.parse(deep)",
+        "let n = []; for (let i = 0; i < 100_000; i++) n = [n]; JSON.stringify(n)",
+        "eval('('.repeat(50_000) + ')'.repeat(50_000))",
+        "new RegExp('('.repeat(50_000) + ')'.repeat(50_000))",
+        "let p = {}; for (let i = 0; i < 100_000; i++) p = new Proxy(p, {}); p.x",
+        "let a = []; a[0] = a; a.flat(Infinity)",
+        "class D { get x() { return this.x } }; new D().x",
+        "[1].map(function g() { return [1].map(g) })",
+        "structuredClone(n)",
+    ] {
+        let ran = c.run(code).await;
+        assert_eq!(ran.outcome.stopped, None, "{code}: {ran:?}");
+        let name = &ran.error().name;
+        assert!(
+            ["RangeError", "SyntaxError", "InternalError"].contains(&name.as_str()),
+            "{code}: {name}"
+        );
+    }
+    let caught = "function r() { return r() } try { r() } catch (e) { e.name }";
+    assert_eq!(c.run(caught).await.text(), "'RangeError'");
+    // Deep values are told all the same, and freed.
+    c.run("n").await.text();
+    c.run("n = null; p = null; 1").await.text();
+    assert_eq!(c.again("1").await.text(), "1");
+}
+
+#[tokio::test]
+async fn memory_has_an_end() {
+    let mut c = context();
+    c.run("let x = 1").await;
+    for code in [
+        "const a = []; while (true) a.push(new Array(1000).fill(x))",
+        "let s = 'x'; while (true) s += s",
+        "new Uint8Array(10_000_000_000)",
+        "new Uint8Array(1_000_000_000)",
+        "'x'.repeat(2 ** 29)",
+        "const m = new Map(); for (let i = 0; ; i++) m.set(i, 'v' + i)",
+    ] {
+        let ran = c.run(code).await;
+        ran.error();
+        assert_eq!(c.run("x").await.text(), "1", "after {code}: {ran:?}");
+    }
+    assert!(c.run("1").await.outcome.usage.memory_bytes <= super::MEMORY);
+}
+
+#[tokio::test]
+async fn output_is_cut_and_counted() {
+    let mut c = context();
+    let ran = c.run("for (let i = 0; i < 300; i++) console.log('x'.repeat(99_999)); 7").await;
+    assert_eq!(ran.text(), "7");
+    assert!(ran.outcome.truncated);
+    assert_eq!(ran.outcome.usage.output_bytes, 30_000_000);
+    assert!(ran.stdout.len() <= 1 << 20);
+    let ran = c.run("'x'.repeat(3_000_000)").await;
+    assert!(
+        ran.text().len() < 2_000_000 && ran.text().contains("more characters"),
+        "{}",
+        ran.text().len()
+    );
+    assert_eq!(ran.json(), None);
+}

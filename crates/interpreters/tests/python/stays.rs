@@ -1,0 +1,118 @@
+use super::context;
+use crate::kit::all;
+
+/// Everything here is made in one instance, and used in another one, twice.
+#[tokio::test]
+async fn all_that_code_made_is_there_in_a_new_instance() {
+    let mut c = context();
+    for code in [
+        "x = 1; big = {i: str(i) for i in range(20_000)}",
+        "def add(a, b=2): return a + b",
+        "class Point:\n    made = 0\n    def __init__(self, x): self.x = x; Point.made += 1\n    @property\n    def twice(self): return self.x * 2",
+        "p = Point(3)",
+        "def count():\n    n = 0\n    while True:\n        yield n\n        n += 1\ng = count(); next(g)",
+        "import re, json, collections, functools, itertools; pattern = re.compile(r'(\\d+)-é')",
+        "@functools.lru_cache\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nfib(80)",
+        "it = itertools.count(5); next(it); dq = collections.deque([1, 2], maxlen=2)",
+        "def outer():\n    n = [10]\n    def inner():\n        n[0] += 1\n        return n[0]\n    return inner\nclosure = outer()",
+        "f = open('open.txt', 'w+'); _ = f.write('written ')",
+        "import random; random.seed(7); first = random.random()",
+        "import sqlite3; db = sqlite3.connect(':memory:'); _ = db.execute('create table t (n)'); _ = db.execute('insert into t values (1)')",
+    ] {
+        let ran = c.run(code).await;
+        assert_eq!(ran.outcome.error, None, "{code}");
+    }
+    c.evict();
+    for round in [1, 2] {
+        let (yielded, counted, closed) =
+            (round.to_string(), (5 + round).to_string(), (10 + round).to_string());
+        let cases = [
+            ("x + len(big)", "20001"),
+            ("big[19_999]", "'19999'"),
+            ("add(1) + add(1, 1)", "5"),
+            ("p.twice, isinstance(p, Point)", "(6, True)"),
+            ("next(g)", &yielded),
+            ("next(it)", &counted),
+            ("closure()", &closed),
+            ("pattern.match('12-é')[1]", "'12'"),
+            ("fib.cache_info().currsize, fib(80)", "(81, 23416728348467685)"),
+            ("dq", "deque([1, 2], maxlen=2)"),
+            ("db.execute('select n from t').fetchall()", "[(1,)]"),
+        ];
+        all(&mut c, &cases).await;
+        c.evict();
+    }
+    assert_eq!(c.again("f.write('more'); f.seek(0); f.read()").await.text(), "'written more'");
+    assert_eq!(c.again("f.closed, f.tell()").await.text(), "(False, 12)");
+}
+
+#[tokio::test]
+async fn an_exception_keeps_what_was_done_before_it() {
+    let mut c = context();
+    let ran = c.run("done = 1\nprint('log')\n1/0").await;
+    assert_eq!((ran.stdout.as_str(), ran.rolled_back()), ("log\n", false));
+    assert_eq!(c.again("done").await.text(), "1");
+}
+
+#[tokio::test]
+async fn code_cannot_break_the_driver() {
+    let hostile = [
+        "import builtins\nfor k in list(vars(builtins)):\n    if k not in ('__import__', '__build_class__'): setattr(builtins, k, None)",
+        "import sys; sys.modules.clear()",
+        "import sys; sys.modules = {}",
+        "globals().clear()",
+        "del __builtins__",
+        "import json, traceback, linecache; json.dumps = traceback.TracebackException = linecache.cache = None",
+        "import os; os.environ = None; os.chdir = os.getcwd = None",
+        "import sys; sys.path = None",
+        "import sys; sys.path = []; sys.meta_path.clear(); sys.path_importer_cache.clear()",
+        "import sys; sys.setrecursionlimit(60)",
+        "import sys; sys.settrace(lambda *a: 1/0)",
+        "import sys; sys.setprofile(lambda *a: None)",
+        "import sys; sys.stdout = object(); sys.stderr = 5",
+        "import gc; gc.unfreeze(); gc.collect(); gc.disable()",
+        "import gc\nfor o in gc.get_objects():\n    if type(o) is dict and o.get('__name__') == 'sandkeep': o.clear()",
+        "import asyncio; asyncio.set_event_loop = None; asyncio.BaseEventLoop.run_until_complete = None",
+        "import _host; _host.call(b'A0'); _host.call(b'A1')",
+        "import builtins; builtins._ = None; del builtins.display",
+        "import sys; sys.excepthook = sys.displayhook = None",
+        "import random; random.seed = random.Random = None",
+    ];
+    for code in hostile {
+        let mut c = context();
+        c.run("kept = 1").await;
+        let ran = c.run(code).await;
+        assert_eq!(ran.outcome.stopped, None, "{code}: {ran:?}");
+        let ran = c.again("2 + 2").await;
+        assert_eq!(ran.text(), "4", "after {code}");
+        let ran = c.run("1/0").await;
+        assert_eq!(ran.error().name, "ZeroDivisionError", "after {code}");
+    }
+    let mut c = context();
+    let hidden = "[m for m in __import__('sys').modules if 'sandkeep' in m] + [k for k in dir() if 'sandkeep' in k or k == 'execute']";
+    assert_eq!(c.run(hidden).await.text(), "[]");
+}
+
+#[tokio::test]
+async fn two_contexts_differ_in_randomness_and_share_nothing() {
+    let (mut a, mut b) = (context(), context());
+    let code = "import random, uuid; mine = random.random(); mine";
+    let (one, two) = (a.run(code).await, b.run(code).await);
+    assert_ne!(one.text(), two.text());
+    assert_eq!(a.again("mine").await.text(), one.text());
+    let mut fork = a.fork();
+    assert_eq!(fork.run("mine").await.text(), one.text());
+    assert_eq!(fork.run("random.random()").await.text(), a.run("random.random()").await.text());
+    assert_eq!(b.run("'kept' in dir()").await.text(), "False");
+    a.run("import time; t = time.monotonic()").await;
+    assert_eq!(a.again("time.monotonic() >= t").await.text(), "True");
+}
+
+#[tokio::test]
+async fn a_small_step_is_small() {
+    let mut c = context();
+    c.run("x = 1").await;
+    let before = c.stored();
+    c.run("x + 1").await.text();
+    assert!(c.stored() <= 512 << 10, "{before} then {}", c.stored());
+}
