@@ -44,6 +44,11 @@ impl PageMap {
         PageMap(File::open("/proc/self/pagemap").ok())
     }
 
+    /// One that was opened before, as [`PageMap::open`] does, by this process.
+    pub(crate) fn from(file: File) -> Self {
+        PageMap(Some(file))
+    }
+
     /// One that knows nothing.
     pub fn unknown() -> Self {
         PageMap(None)

@@ -15,6 +15,7 @@ use crate::{Build, Runtime, frames};
 use contexts::Contexts;
 use spawner::jail::{FIRST_KEPT, Fail};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net;
@@ -36,12 +37,14 @@ pub(crate) fn run(jailed: Result<(), Fail>, mapped: &Mapped, warm_bytes: u64) ->
     if let Err(fail) = jailed {
         return i32::from(say_broken(&socket, fail.to_string()).is_err()) + 3;
     }
+    let Ok(pages) = spawner::jail::kept(FIRST_KEPT + 1) else { return 2 };
+    let pages = PageMap::from(File::from(pages));
     // The first thread is a copy of the zygote's, down to what the C library believes of it: it
     // waits for one that was born here.
     let ran = std::thread::scope(|scope| {
         let whole = std::thread::Builder::new().name("worker".into());
         whole
-            .spawn_scoped(scope, || runtime(socket, mapped, warm_bytes))?
+            .spawn_scoped(scope, || runtime(socket, pages, mapped, warm_bytes))?
             .join()
             .map_err(|_| io::Error::other("the worker broke down"))?
     });
@@ -52,7 +55,12 @@ fn say_broken(mut socket: &net::UnixStream, text: String) -> io::Result<()> {
     frames::write_blocking(&mut socket, &Frame::new(&FromWorker::Broken { text }, Vec::new())?)
 }
 
-fn runtime(socket: net::UnixStream, mapped: &Mapped, warm_bytes: u64) -> io::Result<()> {
+fn runtime(
+    socket: net::UnixStream,
+    pages: PageMap,
+    mapped: &Mapped,
+    warm_bytes: u64,
+) -> io::Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -64,7 +72,7 @@ fn runtime(socket: net::UnixStream, mapped: &Mapped, warm_bytes: u64) -> io::Res
         let socket = Arc::new(UnixStream::from_std(socket)?);
         let (out, frames) = mpsc::unbounded_channel();
         tokio::spawn(write_all(socket.clone(), frames));
-        let clock = Runtime::new(mapped.engine(), PageMap::open())?;
+        let clock = Runtime::new(mapped.engine(), pages)?;
         let contexts = Contexts::new(clock, warm_bytes, mapped)?;
         let builds = mapped.reopen(&Path::new("/").join(ENGINES));
         let worker = Worker { out: Out(out), contexts, jobs: Arc::default(), builds };

@@ -124,6 +124,12 @@ impl Shared {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a build is installed and runs here.
+    fn has(&self, build: &EngineBuild) -> Result<bool, Error> {
+        let same = |own: &EngineBuild| own.name == build.name && own.build() == build.build();
+        Ok(self.index.read()?.usable.iter().any(same))
+    }
+
     /// A zygote that lives and has mapped what is installed now.
     async fn zygote(&self) -> Result<Arc<Zygote>, Error> {
         let list = self.index.read()?;

@@ -131,6 +131,9 @@ impl Worker {
         {
             return Ok(flight);
         }
+        if !self.0.shared.has(&job.build)? {
+            return Err(Error::BuildMissing { build: job.build.build() });
+        }
         // What runs in an older one ends there, and it with that.
         let process = self.0.shared.process(&self.0.place).await?;
         *self.0.now.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =

@@ -5,10 +5,10 @@ use crate::caps;
 use crate::seccomp;
 use crate::supervisor::fail::Step;
 use crate::sys::{self, flags};
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Want of memory ends a worker before it ends the server.
 const OOM_SCORE: &str = "500";
@@ -29,6 +29,10 @@ pub(super) fn enter(spec: &Spec, trees: root::Trees, go: OwnedFd) -> Result<(), 
     }
     drop(go);
     std::fs::write("/proc/self/oom_score_adj", OOM_SCORE).step("offer to be ended first")?;
+    // Opened while there is a /proc; it goes on telling of this process's memory.
+    let pages = OFlags::RDONLY | OFlags::CLOEXEC;
+    let pages = rustix::fs::open(c"/proc/self/pagemap", pages, Mode::empty());
+    let pages = pages.step("open the map of pages")?;
     // Kernel ids change here; what was open stays so.
     sys::set_ids(0, 0, users.then_some(&[])).step("become root of the jail")?;
     root::enter(trees, spec.tmp_bytes)?;
@@ -37,7 +41,9 @@ pub(super) fn enter(spec: &Spec, trees: root::Trees, go: OwnedFd) -> Result<(), 
     rustix::process::umask(Mode::from_raw_mode(0o022));
     rustix::process::setsid().step("setsid")?;
     limits(users).step("set resource limits")?;
-    descriptors(spec).step("arrange descriptors")?;
+    descriptors(spec, &pages).step("arrange descriptors")?;
+    // Closed with all others.
+    std::mem::forget(pages);
     // Handlers stay: a runtime that was loaded before the fork catches its guests' faults.
     sys::set_signal_mask(0).step("unblock signals")?;
     caps::bound_to(caps::WORKER)
@@ -66,14 +72,14 @@ fn limits(users: bool) -> io::Result<()> {
 }
 
 /// Puts what is kept where it was agreed, and closes everything else.
-fn descriptors(spec: &Spec) -> io::Result<()> {
-    let first = FIRST_KEPT + spec.keep.len() as i32;
+fn descriptors(spec: &Spec, pages: &OwnedFd) -> io::Result<()> {
+    let first = FIRST_KEPT + spec.keep.len() as i32 + 1;
     // Out of the way first, as one may have another's number.
-    let high = spec.keep.iter().map(|fd| sys::dup_above(*fd, first));
+    let all = spec.keep.iter().copied().chain([pages.as_fd()]);
+    let high = all.map(|fd| sys::dup_above(fd, first));
     let high = high.collect::<io::Result<Vec<OwnedFd>>>()?;
     for (number, fd) in (FIRST_KEPT..).zip(&high) {
-        sys::dup_onto(std::os::fd::AsFd::as_fd(fd), number, true)?;
-        debug_assert!(fd.as_raw_fd() >= first);
+        sys::dup_onto(fd.as_fd(), number, true)?;
     }
     // They are closed with all others below, and must not be closed twice.
     high.into_iter().for_each(std::mem::forget);

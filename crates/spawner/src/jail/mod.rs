@@ -2,9 +2,9 @@
 //!
 //! The caller is a process with one thread that has mapped what its children need. A child has
 //! user, process, mount, network, IPC and host name namespaces of its own, is root of the first
-//! and PID 1 of the second, sees `/workspace`, `/tmp`, what it was bound and a `/proc` of itself,
-//! keeps three capabilities, and runs under a filter without programs, processes and sockets. It
-//! dies with its parent.
+//! and PID 1 of the second, sees `/workspace`, `/tmp` and what it was bound, keeps three
+//! capabilities, and runs under a filter without programs, processes and sockets. It dies with
+//! its parent. There is no `/proc`: what it needs of that, the map of its own pages, it is given.
 
 mod inside;
 mod root;
@@ -41,7 +41,8 @@ pub struct Spec<'a> {
     /// belong to root, as in an instance. `None`: root inside is the caller, and there are no
     /// other ids.
     pub ids: Option<u32>,
-    /// Descriptors that stay open, from [`FIRST_KEPT`] on, besides 0, 1 and 2.
+    /// Descriptors that stay open, from [`FIRST_KEPT`] on, besides 0, 1 and 2. The next number
+    /// after them is the child's own `/proc/self/pagemap`.
     pub keep: &'a [BorrowedFd<'a>],
 }
 

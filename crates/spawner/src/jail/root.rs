@@ -57,9 +57,9 @@ pub(super) fn enter(trees: Trees, tmp_bytes: u64) -> Result<(), Fail> {
     }
     let inodes = (tmp_bytes / PER_INODE).max(16);
     let options = text(format!("mode=1777,size={tmp_bytes},nr_inodes={inodes}"));
-    mount_at(root, "tmp", "tmpfs", PLAIN, &options)?;
-    // Its own pages are all that a worker looks for there.
-    mount_at(root, "proc", "proc", PLAIN | MountFlags::RDONLY, c"subset=pid,hidepid=invisible")?;
+    let tmp = directory(root, "tmp")?;
+    let to = format!("/proc/self/fd/{}", tmp.as_raw_fd());
+    rustix::mount::mount("tmp", &*to, "tmpfs", PLAIN, Some(&*options)).step("mount /tmp")?;
     sys::mount_attr(root, attr::RDONLY, false, None).step("make the root read-only")?;
     rustix::process::fchdir(root).step("enter the new root")?;
     rustix::process::pivot_root(".", ".").step("pivot_root")?;
@@ -84,18 +84,6 @@ fn directory(root: BorrowedFd, name: &str) -> Result<OwnedFd, Fail> {
     made.step(&format!("make /{name}"))?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(root, name, flags, Mode::empty()).step(&format!("open /{name}"))
-}
-
-fn mount_at(
-    root: BorrowedFd,
-    name: &str,
-    kind: &str,
-    flags: MountFlags,
-    options: &CStr,
-) -> Result<(), Fail> {
-    let target = directory(root, name)?;
-    let target = format!("/proc/self/fd/{}", target.as_raw_fd());
-    rustix::mount::mount(kind, &*target, kind, flags, Some(options)).step(&format!("mount /{name}"))
 }
 
 fn text(options: String) -> CString {

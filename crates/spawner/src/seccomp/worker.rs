@@ -4,12 +4,14 @@
 use super::compile::{Action, Profile};
 use super::rules::{CLONE, CLONE_REFUSED, CLONE3, SOCKETPAIR, UNIX};
 
-/// Names of threads and of memory, and whether /proc shows this process to itself.
+/// Names of threads and of memory, whether others may look into this process, and what the kernel
+/// told it at its start.
 const PRCTL: &[u32] = &[
     libc::PR_SET_NAME as u32,
     libc::PR_GET_NAME as u32,
     libc::PR_GET_DUMPABLE as u32,
     0x5356_4d41,
+    0x4155_5856,
 ];
 
 /// PAGEMAP_SCAN of `/proc/self/pagemap`.
