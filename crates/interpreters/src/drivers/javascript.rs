@@ -3,7 +3,7 @@
 //! All that the driver needs lies in its statics, which are in every snapshot: there are no
 //! handles to keep.
 
-use super::Driver;
+use super::{Driver, typescript};
 use crate::{Guest, Live, Stop};
 use serde_json::Value;
 use wasmtime::{Caller, Linker};
@@ -31,13 +31,17 @@ impl Driver for JavaScript {
     }
 
     async fn call(&self, live: &mut Live, _: &Value, request: &[u8]) -> Result<Vec<u8>, Stop> {
+        let request = match typescript::prepare(request) {
+            Ok(request) => request,
+            Err(answer) => return Ok(answer),
+        };
         let length = u32::try_from(request.len()).ok().filter(|n| *n as usize <= REQUEST_MAX);
         let length = length.ok_or_else(|| Stop::Driver("the request is too long".into()))?;
         let place = live.call::<u32, u32>("sandkeep_alloc", length).await?;
         if place == 0 {
             return Err(Stop::Driver("there is no room for the request".into()));
         }
-        live.write(place, request)?;
+        live.write(place, &request)?;
         let answer = live.call::<(u32, u32), u64>("sandkeep_execute", (place, length)).await?;
         // The address is in the high half.
         let bytes = live.read((answer >> 32) as u32, answer as u32)?;

@@ -19,6 +19,7 @@ use oxc_parser::{Parser, ParserReturn};
 use oxc_semantic::SemanticBuilder;
 use oxc_span::{GetSpan, SPAN, SourceType};
 use oxc_transformer::{TransformOptions, Transformer, TypeScriptOptions};
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -32,6 +33,8 @@ const STACK: usize = 256 << 20;
 const BRACKETS_MAX: usize = 1_000;
 /// Most `<` without a `>` or `;`, likewise.
 const ANGLES_MAX: usize = 128;
+/// Code of at most this many bytes is read on the stack of the caller: it cannot nest deep.
+const SHORT: usize = 160;
 /// One at a time: a deep parse takes much stack.
 static ONE: Mutex<()> = Mutex::new(());
 
@@ -44,17 +47,53 @@ pub fn strip(code: &str) -> Result<Cow<'_, str>, CodeError> {
     if nests_too_deep(code) {
         return Ok(Cow::Borrowed(code));
     }
-    let turn = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let done = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("typescript".into()).stack_size(STACK);
-        // A panic of the parser, and a thread that cannot start, leave the code to the engine.
-        thread.spawn_scoped(scope, || read(code)).ok().and_then(|t| t.join().ok())
-    });
-    drop(turn);
+    let done = if code.len() <= SHORT {
+        std::panic::catch_unwind(|| read(code)).ok()
+    } else {
+        read_apart(code)
+    };
     match done {
         Some(Read::Changed(new)) => Ok(Cow::Owned(new)),
         Some(Read::Refused(error)) => Err(error),
         Some(Read::Unchanged) | None => Ok(Cow::Borrowed(code)),
+    }
+}
+
+/// [`read`] on a large stack. `None` where that panicked, or where no thread could be had: the
+/// code is left to the engine then.
+fn read_apart(code: &str) -> Option<Read> {
+    let turn = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let done = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("typescript".into()).stack_size(STACK);
+        thread.spawn_scoped(scope, || read(code)).ok().and_then(|thread| thread.join().ok())
+    });
+    drop(turn);
+    done
+}
+
+/// A request as the engine is to see it: with its code as JavaScript. The error is the answer to
+/// code that cannot become JavaScript.
+///
+/// # Errors
+/// As [`strip`].
+pub(crate) fn prepare(request: &[u8]) -> Result<Cow<'_, [u8]>, Vec<u8>> {
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice(request) else {
+        return Ok(Cow::Borrowed(request));
+    };
+    let Some(Value::String(code)) = fields.get("code") else {
+        return Ok(Cow::Borrowed(request));
+    };
+    match strip(code) {
+        Ok(Cow::Borrowed(_)) => Ok(Cow::Borrowed(request)),
+        Ok(Cow::Owned(new)) => {
+            fields.insert("code".into(), new.into());
+            Ok(Cow::Owned(Value::Object(fields).to_string().into_bytes()))
+        }
+        Err(error) => {
+            let cwd = fields.remove("cwd");
+            let answer = json!({ "cwd": cwd, "result": null, "error": error });
+            Err(answer.to_string().into_bytes())
+        }
     }
 }
 
