@@ -22,6 +22,8 @@ pub fn new_engine() -> wasmtime::Result<Engine> {
 pub(crate) struct Linked {
     pub pre: InstancePre<Guest>,
     pub driver: Arc<dyn Driver>,
+    /// Least size of its memory, bytes.
+    pub least: usize,
     /// Exported globals that code can change; they must be at rest between executions.
     pub globals: Vec<String>,
     /// Exported tables.
@@ -37,6 +39,10 @@ impl Linked {
         wasi::define_unknown(&mut linker, module);
         let pre = linker.instantiate_pre(module).map_err(load)?;
         let (mut globals, mut tables) = (Vec::new(), Vec::new());
+        let least = match module.get_export("memory") {
+            Some(ExternType::Memory(ty)) => usize::try_from(ty.minimum() << 16).unwrap_or(0),
+            _ => return Err(InstanceError::Load("the module exports no memory".into())),
+        };
         for export in module.exports() {
             match export.ty() {
                 ExternType::Global(ty) if ty.mutability() == Mutability::Var => {
@@ -46,7 +52,7 @@ impl Linked {
                 _ => {}
             }
         }
-        Ok(Linked { pre, driver, globals, tables })
+        Ok(Linked { pre, driver, least, globals, tables })
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -111,7 +111,7 @@ pub(crate) async fn instantiate(
     store.epoch_deadline_async_yield_and_update(1);
     let instance = {
         let mut made = pin!(linked.pre.instantiate_async(&mut store));
-        std::future::poll_fn(|cx| with_image(image, || made.as_mut().poll(cx)))
+        std::future::poll_fn(|cx| with_image(image, linked.least, || made.as_mut().poll(cx)))
             .await
             .map_err(start)?
     };

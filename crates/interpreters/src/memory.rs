@@ -92,13 +92,19 @@ impl Drop for Image {
 }
 
 thread_local! {
-    /// The image that the next memory made on this thread begins with.
-    static NEXT: RefCell<Option<Arc<Image>>> = const { RefCell::new(None) };
+    /// The image that the next memory of this least size made on this thread begins with. (The
+    /// runtime may make others: a heap for exceptions.)
+    static NEXT: RefCell<Option<(Arc<Image>, usize)>> = const { RefCell::new(None) };
 }
 
-/// Memories that are made on this thread while `run` runs begin with `image`.
-pub(crate) fn with_image<R>(image: Option<&Arc<Image>>, run: impl FnOnce() -> R) -> R {
-    let before = NEXT.replace(image.cloned());
+/// A memory of this least size, in bytes, that is made on this thread while `run` runs begins
+/// with `image`.
+pub(crate) fn with_image<R>(
+    image: Option<&Arc<Image>>,
+    minimum: usize,
+    run: impl FnOnce() -> R,
+) -> R {
+    let before = NEXT.replace(image.map(|image| (Arc::clone(image), minimum)));
     let done = run();
     NEXT.set(before);
     done
@@ -120,7 +126,8 @@ unsafe impl MemoryCreator for Memories {
         reserved: Option<usize>,
         guard: usize,
     ) -> Result<Box<dyn LinearMemory>, String> {
-        let image = NEXT.take();
+        let image = NEXT.with_borrow_mut(|next| next.take_if(|(_, least)| *least == minimum));
+        let image = image.map(|(image, _)| image);
         let capacity = reserved.unwrap_or(0).max(minimum);
         let memory = Reservation::new(capacity, guard, image)
             .and_then(|mut memory| memory.expose(minimum).map(|()| memory))

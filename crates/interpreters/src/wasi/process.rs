@@ -7,6 +7,9 @@ use super::mem::Mem;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::ClockId;
 
+/// Most random bytes of one call: it cannot be interrupted.
+const RANDOM_MAX: u32 = 4 << 20;
+
 /// Writes strings and pointers to them, as `argv` and `environ` want them.
 fn put_strings(
     mem: &mut Mem<'_>,
@@ -99,6 +102,9 @@ impl Wasi {
         buf: u32,
         len: u32,
     ) -> Result<(), Errno> {
+        if len > RANDOM_MAX {
+            return Err(Errno::INVAL);
+        }
         let mut rest = mem.get_mut(buf, len)?;
         while !rest.is_empty() {
             let filled = match getrandom(&mut *rest, GetRandomFlags::empty()) {
