@@ -113,19 +113,26 @@ impl Ran {
 
 /// Takes what an execution writes.
 #[derive(Clone, Default)]
-struct Taken(Arc<Mutex<(Vec<u8>, Vec<u8>, Vec<RichResult>)>>);
+struct Taken(Arc<Mutex<All>>);
+
+#[derive(Default)]
+struct All {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    displayed: Vec<RichResult>,
+}
 
 impl Sink for Taken {
     fn output(&mut self, stream: Stream, bytes: Vec<u8>, _at: i64) {
         let mut taken = self.0.lock().unwrap();
         match stream {
-            Stream::Stdout => taken.0.extend(bytes),
-            Stream::Stderr => taken.1.extend(bytes),
+            Stream::Stdout => taken.stdout.extend(bytes),
+            Stream::Stderr => taken.stderr.extend(bytes),
         }
     }
 
     fn result(&mut self, result: RichResult) {
-        self.0.lock().unwrap().2.push(result);
+        self.0.lock().unwrap().displayed.push(result);
     }
 }
 
@@ -204,7 +211,7 @@ impl Context {
             self.cwd.clone_from(&outcome.cwd);
             self.instance = Some(instance);
         }
-        let (stdout, stderr, displayed) = std::mem::take(&mut *taken.0.lock().unwrap());
+        let All { stdout, stderr, displayed } = std::mem::take(&mut *taken.0.lock().unwrap());
         let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
         Ran {
             code: code.to_owned(),
