@@ -61,9 +61,31 @@ async fn a_newer_database_is_refused_and_left_as_it_is() {
     drop(db);
     let before = fs::read(&path).unwrap();
     let error = refused(dir.path());
-    assert!(matches!(error, Error::Newer { found: 999, known: 1, .. }), "{error:?}");
+    assert!(matches!(error, Error::Newer { found: 999, known: 2, .. }), "{error:?}");
     assert!(error.to_string().contains("999"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn the_database_of_the_first_release_is_brought_up_to_date() {
+    let dir = used().await;
+    let path = dir.path().join("store.db");
+    let db = rusqlite::Connection::open(&path).unwrap();
+    // As that release left it.
+    db.execute_batch("DROP TABLE contexts; DROP TABLE checkpoints; PRAGMA user_version = 1")
+        .unwrap();
+    drop(db);
+    for _ in 0..2 {
+        let store = open(dir.path());
+        let object = name("ada", "s7").object_id();
+        let row = store.load(&object).await.unwrap().unwrap();
+        assert_eq!((row.created_at, row.env_vars), (7, vars(&[("A", "1")])));
+        let made = store.contexts(&object).await.unwrap().len();
+        let context = common::context(&format!("c{made}"), 8);
+        store.create_context(&object, 7, &context, 8).await.unwrap();
+        store.close().await;
+    }
+    assert_eq!(open(dir.path()).contexts(&name("ada", "s7").object_id()).await.unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -54,13 +54,18 @@ pub fn lives(pid: i32) -> bool {
     state.is_some_and(|state| state != 'Z')
 }
 
-/// The helper, the only child of a server; `None` where none was needed since the last one died.
+/// The helper of a server, which makes instances; `None` where none was needed since the last
+/// one died.
 pub fn helper(server: &Server) -> Option<i32> {
     let pid = server.pid();
     for entry in std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten() {
         let children = std::fs::read_to_string(entry.path().join("children")).unwrap_or_default();
-        if let Some(child) = children.split_whitespace().next() {
-            return Some(child.parse().expect("a pid"));
+        for child in children.split_whitespace() {
+            // The other child is the zygote of code's workers.
+            let line = std::fs::read_to_string(format!("/proc/{child}/cmdline"));
+            if line.is_ok_and(|line| line.starts_with("sandkeep-helper")) {
+                return Some(child.parse().expect("a pid"));
+            }
         }
     }
     None
