@@ -26,6 +26,11 @@ function engines() {
   return process.env.SANDKEEP_ENGINE_CACHE || join(dirname(dirname(resolve(program()))), "engines");
 }
 
+/** Servers that run. A test that is ended for taking too long takes them along. */
+const running = new Set();
+process.once("exit", () => { for (const child of running) child.kill(); });
+process.once("SIGTERM", () => process.exit(143));
+
 export class Server {
   /** Where it listens, `http://127.0.0.1:PORT`. */
   url = "";
@@ -79,6 +84,8 @@ export class Server {
     const own = ["--data", this.#data, "--engine-cache", engines()];
     const args = ["serve", "--listen", "127.0.0.1:0", "--stop-on-exit", ...own, ...this.#args];
     const child = spawn(program(), args, { stdio: ["ignore", "ignore", "pipe"] });
+    running.add(child);
+    child.once("exit", () => running.delete(child));
     const said = [];
     const url = await new Promise((listens, fails) => {
       const tell = (why) => fails(new Error(`the server does not listen (${why}); it said: ${said.join("\n")}`));
@@ -94,7 +101,6 @@ export class Server {
         listens(found);
       });
     });
-    child.removeAllListeners("exit");
     this.#child = child;
     this.url = url;
   }
