@@ -49,6 +49,16 @@ const SOURCES: &[&str] = &[
 const PATCHES: &[(&str, &str)] = &[
     // It watches its stack everywhere but on WASI, where recursion would end in a trap.
     ("#if defined(__wasi__)\n    rt->stack_limit = 0;", "#if 0\n    rt->stack_limit = 0;"),
+    // C that calls itself takes more of the host's stack than of the one that is watched.
+    (
+        "    sp = js_get_stack_pointer() - alloca_size;\n    \
+         return unlikely(sp < rt->stack_limit);",
+        "    sp = js_get_stack_pointer() - alloca_size;\n    \
+         if (unlikely(sp < rt->stack_limit))\n        return true;\n    \
+         uintptr_t call = (uintptr_t)rt->current_stack_frame, top = rt->stack_top;\n    \
+         if (call > sp && call <= top)\n        return unlikely(call - sp > 49152);\n    \
+         return unlikely(!alloca_size && top - sp > 49152);",
+    ),
     // What was declared by an earlier execution may be declared again: see the driver.
     (
         "static int JS_CheckDefineGlobalVar(JSContext *ctx, JSAtom prop, int flags)\n{",

@@ -10,7 +10,7 @@ async fn the_last_expression_is_the_result() {
         ("'a' + \"'\"", "\"a'\""),
         (
             "const o = { a: [1, { b: null }], f() {}, [Symbol('s')]: 1n }; o",
-            "{\n  a: [ 1, { b: null } ],\n  f: [Function: f],\n  [Symbol(s)]: 1n\n}",
+            "{ a: [ 1, { b: null } ], f: [Function: f], [Symbol(s)]: 1n }",
         ),
         ("if (true) { 5 } else { 6 }", "5"),
         ("await Promise.resolve(7)", "7"),
@@ -109,7 +109,11 @@ async fn errors_tell_name_message_place() {
         ("setTimeout(() => { throw new Error('timer') }, 1); 5", "Error", "timer"),
         ("queueMicrotask(() => { throw new Error('micro') }); 5", "Error", "micro"),
         ("await new Promise(() => {})", "Error", "did not complete"),
-        ("const e = new Error('x'); e.stack = 5; throw e", "Error", "x"),
+        (
+            "const e = new Error('x'); Object.defineProperty(e, 'stack', { value: 5 }); throw e",
+            "Error",
+            "x",
+        ),
         ("Error.prepareStackTrace = () => 7; throw new Error('p')", "Error", "p"),
         ("missing", "ReferenceError", "missing"),
     ] {

@@ -25,7 +25,7 @@ async fn await_works_at_the_outermost_level() {
     let ran = c.run("async def bad():\n    1/0\n\nawait bad()").await;
     assert_eq!(
         (ran.error().name.as_str(), ran.error().line_number),
-        ("ZeroDivisionError", Some(4))
+        ("ZeroDivisionError", Some(2))
     );
     assert!(ran.error().traceback.contains(&"    1/0".to_owned()), "{ran:?}");
     assert!(ran.error().traceback.iter().all(|line| !line.contains("base_events")), "{ran:?}");
