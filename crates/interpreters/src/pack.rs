@@ -55,6 +55,9 @@ pub enum Change {
     Zero,
     /// It is as in the base again, whatever older packs say.
     Base,
+    /// What its bytes have other than the base's follows: both, combined by exclusive or. Most
+    /// pages that an interpreter touches change in a few counters, and are nearly nothing then.
+    Xor,
 }
 
 impl Change {
@@ -63,16 +66,22 @@ impl Change {
             Change::Data => 0,
             Change::Zero => 1,
             Change::Base => 2,
+            Change::Xor => 3,
         }
     }
 
-    fn of(content: Option<Content>) -> Self {
-        match content {
-            Some(Content::Data(_)) => Change::Data,
-            Some(Content::Zero) => Change::Zero,
-            None => Change::Base,
-        }
+    fn has_bytes(self) -> bool {
+        matches!(self, Change::Data | Change::Xor)
     }
+}
+
+/// Which bytes to write of a page: its own, or what they have other than the base's.
+fn choose<'a>(page: &'a [u8], base: &[u8], other: &'a mut [u8; PAGE]) -> (Change, &'a [u8]) {
+    for ((slot, new), old) in other.iter_mut().zip(page).zip(base) {
+        *slot = new ^ old;
+    }
+    let same = other.iter().filter(|byte| **byte == 0).count();
+    if same >= PAGE / 2 { (Change::Xor, other) } else { (Change::Data, page) }
 }
 
 /// A pack that was written.
@@ -84,7 +93,8 @@ pub struct Written {
     pub hash: [u8; HASH],
 }
 
-/// Writes a pack of these pages of `memory`; `None` means that a page is as in the base again.
+/// Writes a pack of these pages of `memory`, which began as `base`; `None` means that a page is
+/// as in the base again.
 ///
 /// # Errors
 /// Where the compressor fails.
@@ -92,19 +102,31 @@ pub fn write(
     build: &BuildId,
     seq: u64,
     memory: &[u8],
+    base: &[u8],
     pages: &[(PageIndex, Option<Content>)],
 ) -> std::io::Result<Written> {
-    let data = || pages.iter().filter(|(_, content)| matches!(content, Some(Content::Data(_))));
-    let raw_len = data().count() * PAGE;
-    let mut frame = Vec::with_capacity(raw_len / 3 + 1024);
+    let data = pages.iter().filter(|(_, content)| matches!(content, Some(Content::Data(_))));
+    let raw_len = data.count() * PAGE;
+    let mut frame = Vec::with_capacity(raw_len / 4 + 1024);
     let mut encoder = zstd::Encoder::new(&mut frame, LEVEL)?;
     encoder.set_pledged_src_size(Some(raw_len as u64))?;
-    for (index, _) in data() {
-        std::io::Write::write_all(&mut encoder, page(memory, *index))?;
+    let mut list = Vec::with_capacity(pages.len() * 4);
+    let mut other = [0; PAGE];
+    for (index, content) in pages {
+        let change = match content {
+            Some(Content::Data(_)) => {
+                let (change, bytes) = choose(page(memory, *index), page(base, *index), &mut other);
+                std::io::Write::write_all(&mut encoder, bytes)?;
+                change
+            }
+            Some(Content::Zero) => Change::Zero,
+            None => Change::Base,
+        };
+        list.extend_from_slice(&(index << 2 | change.code()).to_le_bytes());
     }
     encoder.finish()?;
 
-    let mut bytes = Vec::with_capacity(HEADER + pages.len() * 4 + frame.len() + HASH);
+    let mut bytes = Vec::with_capacity(HEADER + list.len() + frame.len() + HASH);
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&(pages.len() as u32).to_le_bytes());
@@ -113,9 +135,7 @@ pub fn write(
     bytes.extend_from_slice(&seq.to_le_bytes());
     bytes.extend_from_slice(&(memory.len() as u64).to_le_bytes());
     bytes.extend_from_slice(&(frame.len() as u64).to_le_bytes());
-    for (index, content) in pages {
-        bytes.extend_from_slice(&(index << 2 | Change::of(*content).code()).to_le_bytes());
-    }
+    bytes.extend_from_slice(&list);
     bytes.extend_from_slice(&frame);
     let hash = *blake3::hash(&bytes).as_bytes();
     bytes.extend_from_slice(&hash);
@@ -197,7 +217,7 @@ impl Pack {
         if fields.0.len() as u64 != frame_len {
             return Err(PackError::Invalid("its length"));
         }
-        let raw_len = pages.iter().filter(|(_, change)| *change == Change::Data).count() * PAGE;
+        let raw_len = pages.iter().filter(|(_, change)| change.has_bytes()).count() * PAGE;
         let data = zstd::bulk::decompress(fields.0, raw_len)
             .map_err(|_| PackError::Invalid("its pages cannot be decompressed"))?;
         if data.len() != raw_len {
@@ -217,7 +237,7 @@ fn page_list(list: &[u8], memory_bytes: u64) -> Result<Vec<(PageIndex, Change)>,
             0 => Change::Data,
             1 => Change::Zero,
             2 => Change::Base,
-            _ => return Err(PackError::Invalid("a page of an unknown kind")),
+            _ => Change::Xor,
         };
         if index < least || (u64::from(index) + 1) * PAGE as u64 > memory_bytes {
             return Err(PackError::Invalid("its pages are not in order, or beyond the memory"));
@@ -240,10 +260,7 @@ pub fn apply(packs: &[Pack], memory: &mut [u8]) -> Result<Vec<(PageIndex, Conten
     for pack in packs.iter().rev() {
         let mut data = pack.data.chunks_exact(PAGE);
         for (index, change) in &pack.pages {
-            let bytes = match change {
-                Change::Data => data.next(),
-                Change::Zero | Change::Base => None,
-            };
+            let bytes = if change.has_bytes() { data.next() } else { None };
             if !done.insert(*index) || *change == Change::Base {
                 continue;
             }
@@ -252,6 +269,10 @@ pub fn apply(packs: &[Pack], memory: &mut [u8]) -> Result<Vec<(PageIndex, Conten
                 .get_mut(start..start + PAGE)
                 .ok_or(PackError::Invalid("a page lies beyond the memory"))?;
             match bytes {
+                // Nobody has written this page since it was the base's.
+                Some(bytes) if *change == Change::Xor => {
+                    to.iter_mut().zip(bytes).for_each(|(to, other)| *to ^= other);
+                }
                 Some(bytes) => to.copy_from_slice(bytes),
                 None => to.fill(0),
             }

@@ -41,15 +41,15 @@ pub struct Reexecuted {
 
 impl Reexecuted {
     /// Starts `exe` under another name, with nothing of this process but a connection: no
-    /// environment, no descriptor, no standard streams.
+    /// descriptor, no standard streams, and for its environment `env` alone.
     ///
     /// # Errors
     /// Where no process can be started.
-    pub fn start(exe: &Path, name: &str) -> io::Result<Self> {
+    pub fn start(exe: &Path, name: &str, env: &[(&str, &str)]) -> io::Result<Self> {
         let (ours, theirs) = channel::pair()?;
         let theirs_raw = theirs.as_raw_fd();
         let mut command = Command::new(exe);
-        command.arg0(name).env_clear().current_dir("/");
+        command.arg0(name).env_clear().envs(env.iter().copied()).current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // JUSTIFICATION: there is no safe way to hand one descriptor to a child.
         // SAFETY: between fork and exec only system calls are made; nothing is allocated.

@@ -48,7 +48,8 @@ impl Instance {
         let pack = if content.is_empty() {
             None
         } else {
-            let written = pack::write(&self.build.id, seq, memory, &content)?;
+            let written =
+                pack::write(&self.build.id, seq, memory, self.build.image.bytes(), &content)?;
             let hash = hex(&written.hash);
             packs.push(PackRef {
                 file: format!("{seq:06}-{}.pack", &hash[..16]),

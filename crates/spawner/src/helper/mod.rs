@@ -68,7 +68,7 @@ impl Helper {
     /// # Errors
     /// Where no process can be started.
     pub fn spawn_with(exe: &Path) -> io::Result<Self> {
-        Ok(Self(Reexecuted::start(exe, NAME)?))
+        Ok(Self(Reexecuted::start(exe, NAME, &[])?))
     }
 
     /// Has a supervisor forked that creates an instance; answers the daemon's connection to
