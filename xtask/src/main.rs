@@ -7,6 +7,7 @@
 mod bench;
 mod check;
 mod demo;
+mod engines;
 mod guest;
 mod node;
 mod setup;

@@ -39,8 +39,13 @@ const fn file(what: &'static str, package: &'static str) -> Need {
 
 /// SQLite and zstd are compiled from C.
 const BUILD: [Need; 2] = [program("cc", "gcc"), file("/usr/include/stdlib.h", "libc6-dev")];
-/// `try` shows each step as a curl line, and makes it with one.
-const TRY: [Need; 2] = [program("curl", "curl"), file("/etc/ssl/certs", "ca-certificates")];
+/// `try` shows each step as a curl line, and makes it with one. Interpreters come by pip.
+const TRY: [Need; 4] = [
+    program("curl", "curl"),
+    file("/etc/ssl/certs", "ca-certificates"),
+    program("python3", "python3"),
+    Need { there: module, what: "pip", package: "python3-pip" },
+];
 const TESTS: [Need; 14] = [
     program("busybox", "busybox-static"),
     program("runc", "runc"),
@@ -64,6 +69,13 @@ const CGROUP2: [Need; 3] = [
     program("busybox", "busybox-static"),
     program("mke2fs", "e2fsprogs"),
 ];
+
+/// Whether Python finds a module of this name.
+fn module(name: &str) -> bool {
+    let mut python = Command::new("python3");
+    python.args(["-c", &format!("import {name}")]).stderr(std::process::Stdio::null());
+    python.status().is_ok_and(|status| status.success())
+}
 
 /// Installs what is missing.
 pub fn run(wanted: Wanted) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! All tests.
 
-use crate::{guest, setup, sh};
+use crate::{engines, guest, setup, sh};
 
 /// Which tests, and how.
 #[derive(clap::Args)]
@@ -19,11 +19,15 @@ pub struct Args {
 /// Installs what tests need and runs them. The runner's summary comes last.
 pub fn run(args: Args) -> anyhow::Result<()> {
     setup::run(setup::Wanted { tests: true, cgroup2: args.cgroup2, ..Default::default() })?;
+    // The very program that the tests use, so that nothing is built twice.
+    sh::say("building");
+    sh::run(sh::cargo().args(["nextest", "run", "--workspace", "--no-run"]))?;
+    let binary = sh::target_dir()?.join("debug/sandkeep");
+    // Here, where it is seen how far it is, and not within the time of the first test.
+    sh::say("installing engines that are not there yet");
+    sh::run(&mut engines::install(&binary, &engines::cache()?, &["--all"]))?;
     if args.cgroup2 {
-        // The very program that the tests use, so that nothing is built twice.
-        sh::say("building");
-        sh::run(sh::cargo().args(["nextest", "run", "--workspace", "--no-run"]))?;
-        guest::run(Some(sh::target_dir()?.join("debug/sandkeep")))?;
+        guest::run(Some(binary))?;
     }
     if args.filters.is_empty() {
         sh::say("examples in the documentation");

@@ -144,8 +144,11 @@ async fn a_full_workspace_takes_no_more_until_there_is_room() {
     let fill =
         ["sh", "-c", "truncate -s 1073741820 theirs && mkdir d && cd d && seq 1 100 | xargs touch"];
     assert_eq!(server.exec("one", &fill).await["exitCode"], 0);
+    // Another name each time: what replaces as much as it brings always fits.
+    let tries = std::sync::atomic::AtomicU32::new(0);
     let full = eventually("the count", crate::rig::SOON, || async {
-        let answer = put(&server, "one", "more", "12345").await;
+        let n = tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let answer = put(&server, "one", &format!("more-{n}"), "12345").await;
         (answer.status != 200).then_some(answer)
     })
     .await;

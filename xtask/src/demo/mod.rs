@@ -1,5 +1,6 @@
 //! `cargo xtask try`: the main job over the real API, each step shown with its true answer.
 
+mod code;
 mod curl;
 mod server;
 
@@ -38,6 +39,9 @@ fn story(server: &mut Server) -> anyhow::Result<()> {
     a_stop(&curl)?;
     idle(&curl)?;
     killed(&curl, server)?;
+    code::install(server)?;
+    code::survives(&curl, server)?;
+    code::shares(&curl)?;
     the_end(&curl)
 }
 
@@ -115,7 +119,7 @@ fn the_end(curl: &Curl) -> anyhow::Result<()> {
     }
     curl.get("/users/ada/sandboxes/notes")?.is(404, &json!({"code": "SANDBOX_NOT_FOUND"}))?;
     curl.get("/v1/sandboxes/notes/stops?owner=ada")?
-        .is(200, &json!([{"reason": "idle", "cause": "idle"}, {"reason": "lunch"}]))?;
+        .is(200, &json!([{"cause": "destroyed"}, {"cause": "idle"}, {"reason": "lunch"}]))?;
     list(curl, &[])
 }
 

@@ -1,6 +1,7 @@
 //! A server of one's own: started, killed, restarted, and in the end nothing left of it.
 
 use super::curl::Curl;
+use crate::{engines, sh};
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::Cell;
@@ -17,6 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Server {
     binary: PathBuf,
     dir: PathBuf,
+    engines: PathBuf,
     port: u16,
     child: Option<Child>,
     checked: Rc<Cell<usize>>,
@@ -26,7 +28,8 @@ impl Server {
     /// Chooses a port and makes a directory.
     pub fn new(binary: PathBuf) -> anyhow::Result<Self> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        Ok(Self { binary, dir: fresh_dir()?, port, child: None, checked: Rc::default() })
+        let engines = engines::cache()?;
+        Ok(Self { binary, dir: fresh_dir()?, engines, port, child: None, checked: Rc::default() })
     }
 
     /// Requests to it.
@@ -56,6 +59,7 @@ impl Server {
             }
         }
         let child = command
+            .env("SANDKEEP_ENGINE_CACHE", &self.engines)
             .args(["serve", "--stop-on-exit", "--listen", &listen, "--data"])
             .arg(self.data())
             .stdin(Stdio::null())
@@ -73,6 +77,12 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
+    }
+
+    /// Installs interpreters; how far it is comes on standard error.
+    pub fn install(&self, engines: &[&str]) -> anyhow::Result<()> {
+        println!("$ sandkeep engines install {}", engines.join(" "));
+        sh::run(&mut engines::install(&self.binary, &self.engines, engines))
     }
 
     /// `kill -9`.

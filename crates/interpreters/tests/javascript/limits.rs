@@ -13,7 +13,6 @@ async fn what_does_not_end_is_stopped_and_the_last_snapshot_counts() {
         "x = 2; await new Promise((r) => setTimeout(r, 100_000))",
         "x = 2; setInterval(() => {}, 1)",
         "x = 2; (async function f() { for (;;) await null })()",
-        "x = 2; 10n ** 10n ** 8n",
         "x = 2; [3, 2, 1].sort(() => { while (true) {} })",
         "({ [Symbol.for('nodejs.util.inspect.custom')]() { while (true) {} } })",
     ] {
@@ -38,6 +37,7 @@ async fn deep_recursion_is_an_error_that_code_may_catch() {
         "let p = {}; for (let i = 0; i < 100_000; i++) p = new Proxy(p, {}); p.x",
         "let a = []; a[0] = a; a.flat(Infinity)",
         "[1].map(function g() { return [1].map(g) })",
+        "10n ** 10n ** 8n",
     ] {
         let ran = c.run(code).await;
         assert_eq!(ran.outcome.stopped, None, "{code}: {ran:?}");

@@ -1,6 +1,6 @@
 //! Contexts of one engine, as a worker would keep them, but in the process of the test.
 //!
-//! The engine comes from the cache that `SANDKEEP_ENGINE_CACHE` names, or from the usual one; it
+//! The engine comes from the cache that `SANDKEEP_ENGINE_CACHE` names, else from `engines` in the target directory; it
 //! is installed if it is not there.
 
 #![allow(dead_code, reason = "not every suite needs all of it")]
@@ -33,7 +33,9 @@ impl Engine {
     /// Loads it from the cache. It is installed first where it has to be.
     pub fn load(name: &str, memory_bytes: u64) -> Arc<Self> {
         let dir = std::env::var_os("SANDKEEP_ENGINE_CACHE").map(PathBuf::from);
-        let cache = Cache::new(dir.unwrap_or_else(engines::default_dir));
+        // Beside the directory for temporary files that every target directory has.
+        let beside = || Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("engines");
+        let cache = Cache::new(dir.unwrap_or_else(beside));
         let built = engines::install(&cache, &[name], &mut |progress| {
             eprintln!("{}: {:?}", progress.engine, progress.step);
         });

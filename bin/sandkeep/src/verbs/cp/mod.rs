@@ -68,8 +68,7 @@ impl Args {
                 return Ok(0);
             }
             (Side::Remote(id, path), Side::Local(to)) => {
-                let stopped = async { interrupted.await };
-                download::run(&client, &id, &path, &to, &bar, stopped).await
+                download::run(&client, &id, &path, &to, &bar, &mut interrupted).await
             }
             (Side::Stdio, Side::Remote(id, path)) => {
                 tokio::select! {

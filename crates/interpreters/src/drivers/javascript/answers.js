@@ -150,7 +150,6 @@
 
   // [text before the braces, brace, brace, whether indices are told already]
   function describeKind(value, kind, name, isArray, at, level, parts) {
-    const prefix = (plain) => (name === plain ? "" : `${name ?? `[${plain}: null prototype]`} `);
     const sized = (plain, n) => `${name ?? plain}(${n}) `;
     const list = (length, one) => {
       const shown = Math.min(length, 100);
@@ -251,7 +250,7 @@
     const tag = quiet(() => peek(value, Symbol.toStringTag));
     const tagged = typeof tag === "string" && tag && tag !== name ? `[${whole(tag)}] ` : "";
     const plain = name === "Object" && !tagged;
-    return ["", (plain ? "" : prefix("").trimStart() + tagged || "") + "{", "}", false];
+    return ["", (plain ? "" : `${name ?? "[Object: null prototype]"} ${tagged}`) + "{", "}", false];
   }
   const typedPrototype = getPrototypeOf(Uint8Array.prototype);
   const TYPED = getOwnPropertyDescriptor(typedPrototype, "length").get;

@@ -68,7 +68,7 @@ fn types_go() {
     assert_eq!(made("import type { A } from './a'\nlet a: A = 1").trim(), "let a = 1;");
     assert_eq!(
         made("declare const q: number; abstract class A { abstract f(): void }").trim(),
-        "class A { }"
+        "class A {}"
     );
 }
 
