@@ -4,10 +4,12 @@ use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The repository.
+/// The repository: as cargo tells it now, since a target directory that checkouts share may hold
+/// the program that another of them built.
 pub fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
+    let told = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let here = told.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    here.parent().map_or(here.clone(), Path::to_owned)
 }
 
 /// The cargo that runs this task.

@@ -78,7 +78,9 @@ async fn answer(
     let expects = parts.headers.contains_key(header::EXPECT);
     let admitted = admit(app, id, routes, parts, body).await;
     match admitted {
-        Ok((Handler::Server(run), call, _)) => run(call).await,
+        Ok((Handler::Server(run) | Handler::Reader(run) | Handler::Admin(run), call, _)) => {
+            run(call).await
+        }
         Ok((Handler::Owner(run), call, target)) => run(call, target.owner()?).await,
         Ok((Handler::Sandbox(run), call, target)) => run(call, target.sandbox()?).await,
         Err(error) => {
@@ -101,6 +103,7 @@ async fn admit(
     let listening = parts.extensions.get::<Listening>().copied().unwrap_or_default();
     let identity = auth::authenticate(listening, &parts.headers, &parts.uri)?;
     let route = select(routes, &parts.method, parts.uri.path())?;
+    auth::check(identity, route.access())?;
     let query = Query::parse(parts.uri.query(), |name| route.takes(name))?;
     let mut target = path::Target::of(route.path, parts.uri.path())?;
     if route.of_an_owner() {

@@ -27,7 +27,7 @@ mod v1;
 
 pub use auth::Listening;
 pub use openapi::document;
-pub use routes::{BodyRule, ROUTES, Route, router};
+pub use routes::{Access, BodyRule, ROUTES, Route, router};
 pub use server::{Listener, ServeError, serve};
 
 use sandbox::Sandboxes;

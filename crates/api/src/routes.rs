@@ -30,13 +30,27 @@ pub enum BodyRule {
 
 type Answer = BoxFuture<'static, Result<Response>>;
 
-/// What answers, and with it who may call: routes of an owner or a sandbox act for one owner
-/// that the caller may act as (see `auth`), the others for anybody who may connect.
+/// What answers, and with it who may call: see [`Access`].
 #[derive(Clone, Copy)]
 pub(crate) enum Handler {
     Server(fn(Call) -> Answer),
     Owner(fn(Call, Owner) -> Answer),
     Sandbox(fn(Call, SandboxName) -> Answer),
+    Reader(fn(Call) -> Answer),
+    Admin(fn(Call) -> Answer),
+}
+
+/// Who may call a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody who may connect: it tells nothing of anybody.
+    Anybody,
+    /// Who may act as the owner for whom it acts.
+    Owner,
+    /// Who may read what all owners have (the scope `containers:read`), and administrators.
+    Reader,
+    /// Administrators.
+    Admin,
 }
 
 /// One route.
@@ -54,9 +68,19 @@ pub struct Route {
 }
 
 impl Route {
-    /// Whether the route acts for an owner. The others tell nothing of anybody.
+    /// Who may call it.
+    pub fn access(&self) -> Access {
+        match self.handler {
+            Handler::Server(_) => Access::Anybody,
+            Handler::Owner(_) | Handler::Sandbox(_) => Access::Owner,
+            Handler::Reader(_) => Access::Reader,
+            Handler::Admin(_) => Access::Admin,
+        }
+    }
+
+    /// Whether the route acts for one owner.
     pub fn of_an_owner(&self) -> bool {
-        !matches!(self.handler, Handler::Server(_))
+        self.access() == Access::Owner
     }
 
     /// Its path as the API document has it.
@@ -103,6 +127,8 @@ macro_rules! routes {
     };
     (@ Server $f:path) => { Handler::Server(|call| Box::pin($f(call))) };
     (@ Owner $f:path) => { Handler::Owner(|call, owner| Box::pin($f(call, owner))) };
+    (@ Reader $f:path) => { Handler::Reader(|call| Box::pin($f(call))) };
+    (@ Admin $f:path) => { Handler::Admin(|call| Box::pin($f(call))) };
     (@ Sandbox $f:path) => { Handler::Sandbox(|call, name| Box::pin($f(call, name))) };
 }
 
