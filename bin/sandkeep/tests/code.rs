@@ -2,6 +2,7 @@
 
 mod code {
     mod contexts;
+    mod engines;
     mod once;
     mod repl;
 }

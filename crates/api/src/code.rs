@@ -10,7 +10,8 @@ use hyper::header::HeaderValue;
 use sandbox::CodeStream;
 use std::io;
 use types::{
-    BindingList, CodeEvent, CodeRequest, CodeResult, Error, ErrorCode, Owner, Result, SandboxName,
+    BindingList, CodeEvent, CodeRequest, CodeResult, EngineList, Error, ErrorCode, Owner, Result,
+    SandboxName,
 };
 
 /// Run code in a context
@@ -76,6 +77,16 @@ pub(crate) async fn stateless(mut call: Call, _: Owner) -> Result<Response> {
     responses((status = 200, description = "The bindings.", body = BindingList)))]
 pub(crate) async fn bindings(call: Call, _: Owner) -> Result<Response> {
     reply::ok(&BindingList { bindings: call.app.sandboxes.bindings() })
+}
+
+/// List builds of engines
+///
+/// The builds that are installed, and those that the memory of contexts belongs to. One that is
+/// in use and not installed cannot be replaced by another: its contexts wait for it.
+#[utoipa::path(get, path = "/v1/admin/engines", tag = "code", operation_id = "listEngines",
+    responses((status = 200, description = "The builds.", body = EngineList)))]
+pub(crate) async fn engines(call: Call) -> Result<Response> {
+    reply::ok(&EngineList { engines: call.app.sandboxes.engines().await? })
 }
 
 fn read(call: &mut Call) -> Result<CodeRequest> {

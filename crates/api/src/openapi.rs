@@ -39,7 +39,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         crate::contexts::get, crate::contexts::delete, crate::code::in_context,
         crate::contexts::fork, crate::contexts::checkpoint, crate::contexts::checkpoints,
         crate::contexts::roll_back, crate::contexts::delete_checkpoint, crate::code::in_sandbox,
-        crate::code::stateless, crate::code::bindings,
+        crate::code::stateless, crate::code::bindings, crate::code::engines,
         crate::documents::directory, crate::documents::record, crate::exec::of_a_user,
         crate::documents::destroy, crate::documents::own_record, crate::exec::own,
         crate::documents::own_stop,

@@ -232,6 +232,7 @@ routes! {
         [CONTEXT, TURNS, ENGINE, MANY, SAVED, WRITE] => Sandbox code::in_sandbox;
     POST "/v1/execute" [] Required(EXEC_BODY) [ENGINE] => Owner code::stateless;
     GET "/v1/bindings" [] Ignored [] => Owner code::bindings;
+    GET "/v1/admin/engines" [] Ignored [] => Admin code::engines;
 
     GET "/users/{owner}/sandboxes" [] Ignored [] => Owner documents::directory;
     GET "/users/{owner}/sandboxes/{session}" [] Ignored [KNOWN] => Sandbox documents::record;

@@ -7,7 +7,7 @@ use reqwest::header::ACCEPT;
 use reqwest::{Method, RequestBuilder};
 use types::{
     BindingInfo, BindingList, CheckpointInfo, CheckpointList, CheckpointRequest, CodeRequest,
-    CodeResult, ContextInfo, ContextList, ContextRequest, EnvRequest,
+    CodeResult, ContextInfo, ContextList, ContextRequest, EngineInfo, EngineList, EnvRequest,
 };
 
 /// Where code runs.
@@ -109,6 +109,12 @@ impl Client {
     pub async fn bindings(&self) -> Result<Vec<BindingInfo>> {
         let request = self.request(Method::GET, "/v1/bindings");
         Ok(self.json::<BindingList>(request).await?.bindings)
+    }
+
+    /// `GET /v1/admin/engines`: the builds of engines that are installed, or that contexts need.
+    pub async fn engines(&self) -> Result<Vec<EngineInfo>> {
+        let request = self.request(Method::GET, "/v1/admin/engines");
+        Ok(self.json::<EngineList>(request).await?.engines)
     }
 
     /// `POST …/env`: sets variables of the sandbox, or with `None` removes them.

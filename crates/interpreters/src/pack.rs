@@ -7,13 +7,17 @@ use crate::pages::{Content, PAGE, PageIndex, page};
 use std::collections::HashSet;
 
 const MAGIC: &[u8; 8] = b"SANDPACK";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Fixed part, bytes.
 const HEADER: usize = 8 + 4 + 4 + 32 + 32 + 8 + 8 + 8;
 /// Hash at the end, bytes.
 const HASH: usize = 32;
 /// Compression level: the time of a snapshot counts more than its last kilobytes.
 const LEVEL: i32 = 1;
+/// Words of 8 bytes in a page.
+const WORDS: usize = PAGE / 8;
+/// A bit for each word of a page, bytes.
+const WHICH: usize = WORDS / 8;
 /// Pages of a memory of 4 GiB; none has more.
 const PAGES_MAX: u64 = (4 << 30) / PAGE as u64;
 
@@ -55,9 +59,10 @@ pub enum Change {
     Zero,
     /// It is as in the base again, whatever older packs say.
     Base,
-    /// What its bytes have other than the base's follows: both, combined by exclusive or. Most
-    /// pages that an interpreter touches change in a few counters, and are nearly nothing then.
-    Xor,
+    /// Which of its words of 8 bytes are other than the base's follows, a bit for each, and those.
+    /// Most pages that an interpreter touches change in a few counters, and are nearly nothing
+    /// then.
+    Words,
 }
 
 impl Change {
@@ -66,22 +71,60 @@ impl Change {
             Change::Data => 0,
             Change::Zero => 1,
             Change::Base => 2,
-            Change::Xor => 3,
+            Change::Words => 3,
         }
     }
 
-    fn has_bytes(self) -> bool {
-        matches!(self, Change::Data | Change::Xor)
+    /// The bytes of a page at the beginning of `data`; `None` where they are cut short.
+    fn bytes(self, data: &[u8]) -> Option<&[u8]> {
+        let len = match self {
+            Change::Data => PAGE,
+            Change::Words => {
+                let which = data.get(..WHICH)?;
+                WHICH + 8 * which.iter().map(|byte| byte.count_ones() as usize).sum::<usize>()
+            }
+            Change::Zero | Change::Base => 0,
+        };
+        data.get(..len)
     }
 }
 
-/// Which bytes to write of a page: its own, or what they have other than the base's.
-fn choose<'a>(page: &'a [u8], base: &[u8], other: &'a mut [u8; PAGE]) -> (Change, &'a [u8]) {
-    for ((slot, new), old) in other.iter_mut().zip(page).zip(base) {
-        *slot = new ^ old;
+/// The words of a page.
+fn words(page: &[u8]) -> impl Iterator<Item = &[u8; 8]> {
+    page.as_chunks::<8>().0.iter()
+}
+
+/// Puts what is to be written of a page behind `out`.
+fn put(page: &[u8], base: &[u8], out: &mut Vec<u8>) -> Change {
+    let start = out.len();
+    let mut which = [0u8; WHICH];
+    out.extend_from_slice(&which);
+    for (at, (new, old)) in words(page).zip(words(base)).enumerate() {
+        if new != old {
+            which[at / 8] |= 1 << (at % 8);
+            out.extend_from_slice(new);
+        }
     }
-    let same = other.iter().filter(|byte| **byte == 0).count();
-    if same >= PAGE / 2 { (Change::Xor, other) } else { (Change::Data, page) }
+    if out.len() - start > PAGE / 2 {
+        out.truncate(start);
+        out.extend_from_slice(page);
+        return Change::Data;
+    }
+    out[start..start + WHICH].copy_from_slice(&which);
+    Change::Words
+}
+
+/// Puts words into the page that they were taken from.
+fn put_back(page: &mut [u8], bytes: &[u8]) {
+    let (which, mut words) = bytes.split_at(WHICH.min(bytes.len()));
+    for (at, to) in page.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        if which.get(at / 8).is_some_and(|byte| byte & 1 << (at % 8) != 0)
+            && let Some((word, rest)) = words.split_first_chunk()
+        {
+            *to = *word;
+            words = rest;
+        }
+    }
 }
 
 /// A pack that was written.
@@ -105,26 +148,17 @@ pub fn write(
     base: &[u8],
     pages: &[(PageIndex, Option<Content>)],
 ) -> std::io::Result<Written> {
-    let data = pages.iter().filter(|(_, content)| matches!(content, Some(Content::Data(_))));
-    let raw_len = data.count() * PAGE;
-    let mut frame = Vec::with_capacity(raw_len / 4 + 1024);
-    let mut encoder = zstd::Encoder::new(&mut frame, LEVEL)?;
-    encoder.set_pledged_src_size(Some(raw_len as u64))?;
+    let mut raw = Vec::with_capacity(64 << 10);
     let mut list = Vec::with_capacity(pages.len() * 4);
-    let mut other = [0; PAGE];
     for (index, content) in pages {
         let change = match content {
-            Some(Content::Data(_)) => {
-                let (change, bytes) = choose(page(memory, *index), page(base, *index), &mut other);
-                std::io::Write::write_all(&mut encoder, bytes)?;
-                change
-            }
+            Some(Content::Data(_)) => put(page(memory, *index), page(base, *index), &mut raw),
             Some(Content::Zero) => Change::Zero,
             None => Change::Base,
         };
         list.extend_from_slice(&(index << 2 | change.code()).to_le_bytes());
     }
-    encoder.finish()?;
+    let frame = zstd::bulk::compress(&raw, LEVEL)?;
 
     let mut bytes = Vec::with_capacity(HEADER + list.len() + frame.len() + HASH);
     bytes.extend_from_slice(MAGIC);
@@ -151,7 +185,7 @@ pub struct Pack {
     pub memory_bytes: u64,
     /// Its pages, in order.
     pub pages: Vec<(PageIndex, Change)>,
-    /// Bytes of the pages that have some, one after the other.
+    /// What follows for the pages that have something, one after the other; checked.
     data: Vec<u8>,
 }
 
@@ -217,11 +251,16 @@ impl Pack {
         if fields.0.len() as u64 != frame_len {
             return Err(PackError::Invalid("its length"));
         }
-        let raw_len = pages.iter().filter(|(_, change)| change.has_bytes()).count() * PAGE;
-        let data = zstd::bulk::decompress(fields.0, raw_len)
+        let most = pages.len() * PAGE;
+        let data = zstd::bulk::decompress(fields.0, most)
             .map_err(|_| PackError::Invalid("its pages cannot be decompressed"))?;
-        if data.len() != raw_len {
-            return Err(PackError::Invalid("it has fewer bytes than pages"));
+        let mut rest = &data[..];
+        for (_, change) in &pages {
+            let short = PackError::Invalid("it has fewer bytes than its pages");
+            rest = &rest[change.bytes(rest).ok_or(short)?.len()..];
+        }
+        if !rest.is_empty() {
+            return Err(PackError::Invalid("it has more bytes than its pages"));
         }
         Ok(Pack { seq, memory_bytes, pages, data })
     }
@@ -237,7 +276,7 @@ fn page_list(list: &[u8], memory_bytes: u64) -> Result<Vec<(PageIndex, Change)>,
             0 => Change::Data,
             1 => Change::Zero,
             2 => Change::Base,
-            _ => Change::Xor,
+            _ => Change::Words,
         };
         if index < least || (u64::from(index) + 1) * PAGE as u64 > memory_bytes {
             return Err(PackError::Invalid("its pages are not in order, or beyond the memory"));
@@ -258,9 +297,11 @@ pub fn apply(packs: &[Pack], memory: &mut [u8]) -> Result<Vec<(PageIndex, Conten
     let mut differ = Vec::new();
     // The newest word on a page counts.
     for pack in packs.iter().rev() {
-        let mut data = pack.data.chunks_exact(PAGE);
+        let mut data = &pack.data[..];
         for (index, change) in &pack.pages {
-            let bytes = if change.has_bytes() { data.next() } else { None };
+            let cut = PackError::Invalid("it has fewer bytes than its pages");
+            let (bytes, rest) = data.split_at(change.bytes(data).ok_or(cut)?.len());
+            data = rest;
             if !done.insert(*index) || *change == Change::Base {
                 continue;
             }
@@ -268,13 +309,11 @@ pub fn apply(packs: &[Pack], memory: &mut [u8]) -> Result<Vec<(PageIndex, Conten
             let to = memory
                 .get_mut(start..start + PAGE)
                 .ok_or(PackError::Invalid("a page lies beyond the memory"))?;
-            match bytes {
+            match change {
                 // Nobody has written this page since it was the base's.
-                Some(bytes) if *change == Change::Xor => {
-                    to.iter_mut().zip(bytes).for_each(|(to, other)| *to ^= other);
-                }
-                Some(bytes) => to.copy_from_slice(bytes),
-                None => to.fill(0),
+                Change::Words => put_back(to, bytes),
+                Change::Data => to.copy_from_slice(bytes),
+                Change::Zero | Change::Base => to.fill(0),
             }
             differ.push((*index, Content::of(to)));
         }

@@ -7,7 +7,7 @@ pub(crate) use load::Mapped;
 
 use crate::protocol::{FromZygote, ToZygote};
 use crate::worker;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Pid, WaitOptions, set_dumpable_behavior, waitpid};
 use spawner::channel;
 use spawner::jail::{self, Bind};
@@ -18,6 +18,8 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(crate) const NAME: &str = "sandkeep-zygote";
 /// Size of a worker's `/tmp`, bytes.
 const TMP_BYTES: u64 = 64 << 20;
+/// After a fork the worker's start goes before the next one's network namespace.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// Where a worker sees the engine cache.
 pub(crate) const ENGINES: &str = "engines";
 
@@ -52,10 +54,17 @@ fn run() -> io::Result<()> {
 
 fn serve(connection: &OwnedFd, mapped: &Mapped) -> io::Result<()> {
     let mut children: Vec<Child> = Vec::new();
+    // Whether our network namespace is one that no worker has yet; `None`: there are none to be had.
+    let mut network = jail::fresh_network().then_some(true);
     loop {
         let mut set = vec![PollFd::new(connection, PollFlags::IN)];
         set.extend(children.iter().map(|child| PollFd::new(&child.pidfd, PollFlags::IN)));
-        match poll(&mut set, None) {
+        let soon = (network == Some(false)).then_some(&PAUSE);
+        match poll(&mut set, soon) {
+            Ok(0) => {
+                network = jail::fresh_network().then_some(true);
+                continue;
+            }
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(e) => return Err(e.into()),
@@ -75,7 +84,9 @@ fn serve(connection: &OwnedFd, mapped: &Mapped) -> io::Result<()> {
         match channel::recv(connection.as_fd()) {
             Ok(None) => return Ok(()),
             Ok(Some((ToZygote::Fork { ids, warm_bytes }, fds))) => {
-                children.extend(start(connection, mapped, ids, warm_bytes, fds)?);
+                let fresh = network == Some(true);
+                network = network.map(|_| false);
+                children.extend(start(connection, mapped, ids, fresh, warm_bytes, fds)?);
             }
             // Mapped once; the server starts another zygote for other builds.
             Ok(Some((ToZygote::Load { .. }, _))) => {}
@@ -90,6 +101,7 @@ fn start(
     connection: &OwnedFd,
     mapped: &Mapped,
     ids: Option<u32>,
+    network: bool,
     warm_bytes: u64,
     fds: Vec<OwnedFd>,
 ) -> io::Result<Option<Child>> {
@@ -112,6 +124,7 @@ fn start(
         binds: &binds,
         tmp_bytes: TMP_BYTES,
         ids,
+        network,
         keep: &[socket.as_fd()],
     };
     let forked = jail::fork(&spec, |jailed| worker::run(jailed, mapped, warm_bytes));

@@ -118,6 +118,12 @@ fn it_may_do_nothing_but_files_memory_and_threads() {
         let none = "0000000000000000";
         assert_eq!(seen["outside"]["capabilities"], json!([none, three, three, three, none]));
         assert_eq!(seen["outside"]["rules"], json!(["1", "2"]));
+        for namespace in seen["outside"]["namespaces"].as_array().expect("a list") {
+            let name = namespace.as_str().expect("text");
+            let kind = name.split_once(":[").unwrap_or_else(|| panic!("{name}")).0;
+            let ours = std::fs::read_link(format!("/proc/self/ns/{kind}")).expect("read");
+            assert_ne!(ours, Path::new(name));
+        }
         assert_eq!(seen["outside"]["oom"], "500");
         assert_eq!(seen["outside"]["name"], "worker");
         if !bed.ordinary {
@@ -189,6 +195,7 @@ fn a_process_with_threads_is_refused() {
         binds: &[],
         tmp_bytes: 1 << 20,
         ids: None,
+        network: false,
         keep: &[],
     };
     // The test runner itself is one.

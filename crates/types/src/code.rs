@@ -441,6 +441,31 @@ pub struct BindingList {
     pub bindings: Vec<BindingInfo>,
 }
 
+/// A build of an engine: installed, or needed by contexts, or both (D).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EngineInfo {
+    /// The engine's name; null where the build is not installed.
+    pub name: Option<String>,
+    /// The interpreter and its version; null where the build is not installed.
+    pub engine: Option<String>,
+    /// Hash of its module, hex.
+    pub wasm: String,
+    /// Hash of its base image, hex.
+    pub base: String,
+    /// Whether it is installed and runs here.
+    pub installed: bool,
+    /// Whether the memory of a context, or a checkpoint, belongs to it.
+    pub in_use: bool,
+}
+
+/// Answer of `GET /v1/admin/engines`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct EngineList {
+    /// All builds that are installed or needed.
+    pub engines: Vec<EngineInfo>,
+}
+
 /// Answer of `GET …/contexts`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ContextList {

@@ -18,8 +18,9 @@ mod time;
 pub use code::{
     BindingInfo, BindingList, CODE_MAX, CODE_OUTPUT_MAX, CODE_TIMEOUT_MAX_MS, CODE_TIMEOUT_MS,
     CONTEXTS_MAX, CheckpointInfo, CheckpointList, CheckpointRequest, CodeError, CodeEvent,
-    CodeRequest, CodeResult, ContextInfo, ContextList, ContextRef, ContextRequest, EnvRequest,
-    Language, LogEntry, Logs, RichResult, SnapshotInfo, Stream, Usage, check_code_env,
+    CodeRequest, CodeResult, ContextInfo, ContextList, ContextRef, ContextRequest, EngineInfo,
+    EngineList, EnvRequest, Language, LogEntry, Logs, RichResult, SnapshotInfo, Stream, Usage,
+    check_code_env,
 };
 pub use duration::{DurationError, format_ms, parse_ms};
 pub use error::{Error, ErrorBody, ErrorCode, Result};

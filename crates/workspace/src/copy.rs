@@ -80,13 +80,14 @@ impl Workspace {
     }
 
     fn copy_tree(&self, source: &OwnedFd, dir: &OwnedFd, name: &CStr) -> Result<()> {
+        // What may not be read is not begun.
+        let source = tree::open_dir(source, c".")?;
         let mut claim = Claim::new(&self.ledger, 0);
         claim.entry()?;
         let beside = temporary();
-        let mode = rustix::fs::fstat(source)?.st_mode;
+        let mode = rustix::fs::fstat(&source)?.st_mode;
         let top = self.make_dir(dir, &beside, mode)?;
         claim.done(Usage { bytes: 0, entries: 1 }, Usage::default());
-        let source = tree::open_dir(source, c".")?;
         let most = usize::try_from(self.limits.entries).unwrap_or(usize::MAX);
         let mut copy = Copy { workspace: self, way: vec![top] };
         let copied = match tree::walk(&source, most, &mut copy) {

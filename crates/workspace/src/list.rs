@@ -46,6 +46,10 @@ impl Visit for List<'_> {
         self.found.push((entry.path.to_vec(), info));
         Ok(if self.recursive { Go::On } else { Go::Over })
     }
+
+    fn passes(&self) -> bool {
+        true
+    }
 }
 
 impl Workspace {

@@ -1,7 +1,7 @@
 //! How much a workspace holds, and may hold.
 //!
 //! Instances and contexts write to the same directory without asking, so what is known here grows
-//! old. A count is believed for [`AGE`], and longer where counting takes long: never more than a
+//! old. A count is believed for a moment, and longer where counting takes long: never more than a
 //! twentieth of the time is spent on it. Nothing is refused on an old count: then it is counted
 //! anew first, or waited for until it may be.
 
@@ -12,8 +12,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a count is believed.
-const AGE: Duration = Duration::from_secs(2);
+/// How long a count is believed at least.
+const AGE: Duration = Duration::from_millis(10);
 /// Believed at least this many times as long as it took.
 const COST: u32 = 20;
 /// Longest wait before something that does not fit is counted again.
@@ -262,6 +262,10 @@ impl Visit for Count {
             self.usage.bytes = self.usage.bytes.saturating_add(size);
         }
         Ok(if self.usage.entries > self.most { Go::Stop } else { Go::On })
+    }
+
+    fn passes(&self) -> bool {
+        true
     }
 }
 

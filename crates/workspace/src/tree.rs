@@ -48,6 +48,12 @@ pub(crate) trait Visit {
     /// An entry, before what lies in it.
     fn enter(&mut self, entry: &Entry<'_>) -> Result<Go, Error>;
 
+    /// Whether the walk goes past a directory that this process may not read, as an ordinary user
+    /// may meet it; else that is an error.
+    fn passes(&self) -> bool {
+        false
+    }
+
     /// A directory, after what lies in it.
     fn leave(&mut self, _dir: BorrowedFd<'_>, _name: &CStr) -> Result<(), Error> {
         Ok(())
@@ -81,6 +87,7 @@ pub(crate) fn walk(root: impl AsFd, most: usize, visit: &mut impl Visit) -> Resu
         };
         let stat = match rustix::fs::statat(fd, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => continue,
+            Err(Errno::ACCESS) if visit.passes() => continue,
             stat => stat?,
         };
         if !path.is_empty() {
@@ -91,16 +98,20 @@ pub(crate) fn walk(root: impl AsFd, most: usize, visit: &mut impl Visit) -> Resu
         let go = visit.enter(&entry)?;
         match go {
             Go::Stop => return Ok(false),
-            Go::On if entry.kind() == FileType::Directory && stat.st_dev == device => {}
+            Go::On if entry.kind() == FileType::Directory => {}
             _ => continue,
         }
         let child = match open_dir(fd, &name) {
-            // Gone, or something else by now. What was entered is left, too.
-            Err(Error::NotFound | Error::NotDirectory | Error::System(Errno::LOOP)) => {
-                visit.leave(fd.as_fd(), &name)?;
-                continue;
-            }
-            child => child?,
+            Ok(child) if stat.st_dev == device => Some(child),
+            // Of another file system, gone, or something else by now.
+            Ok(_) | Err(Error::NotFound | Error::NotDirectory | Error::System(Errno::LOOP)) => None,
+            Err(Error::Denied(_)) if visit.passes() => None,
+            Err(error) => return Err(error),
+        };
+        let Some(child) = child else {
+            // What was entered is left, too.
+            visit.leave(fd.as_fd(), &name)?;
+            continue;
         };
         let length = path.len();
         stack.push(level(child, name, length, most, &mut whole)?);
@@ -155,7 +166,16 @@ pub(crate) fn id(fd: impl AsFd) -> Result<(u64, u64), Error> {
 /// The names in a directory, without `.` and `..`; at most `most` of them, in no order.
 pub(crate) fn names(dir: impl AsFd, most: usize) -> Result<Vec<CString>, Error> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(dir)? {
+    let entries = match Dir::read_from(&dir) {
+        // It may be read, and nothing in it be looked up, not even itself.
+        Err(Errno::ACCESS) => {
+            let mut again = Dir::new(rustix::io::fcntl_dupfd_cloexec(&dir, 0)?)?;
+            again.rewind();
+            again
+        }
+        opened => opened?,
+    };
+    for entry in entries {
         if names.len() == most {
             break;
         }

@@ -423,6 +423,10 @@ impl Visit for Grow<'_> {
         Ok(Go::On)
     }
 
+    fn passes(&self) -> bool {
+        true
+    }
+
     fn leave(&mut self, _: BorrowedFd<'_>, _: &CStr) -> Result<()> {
         self.way.pop();
         Ok(())

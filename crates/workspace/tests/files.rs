@@ -285,3 +285,44 @@ fn copying_goes_by_the_rules() {
     bench.ws.forget_usage();
     assert_eq!(bench.ws.usage().unwrap(), before, "what is kept is what is counted");
 }
+
+/// As an ordinary user, whom modes bind: what cannot be read is counted and listed as far as it
+/// can be, and is in nobody's way.
+#[test]
+fn what_may_not_be_read_is_in_nobodys_way() {
+    const USER: &str = "SANDKEEP_TEST_AS_USER";
+    if rustix::process::geteuid().is_root() && std::env::var_os(USER).is_none() {
+        // Once more, as somebody else.
+        let own = std::env::current_exe().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let program = dir.path().join("tests");
+        fs::copy(own, &program).unwrap();
+        let mut command = std::process::Command::new(program);
+        std::os::unix::process::CommandExt::uid(&mut command, 65_533);
+        std::os::unix::process::CommandExt::gid(&mut command, 65_533);
+        command.args(["--exact", "what_may_not_be_read_is_in_nobodys_way"]);
+        command.env(USER, "1").env("TMPDIR", dir.path()).current_dir("/");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    let bench = Bench::new();
+    for (dir, mode) in [("closed", 0o000), ("blind", 0o444)] {
+        bench.ws.mkdir(&p(&format!("{dir}/sub")), true).unwrap();
+        bench.put(&format!("{dir}/file"), "x").unwrap();
+        fs::set_permissions(bench.on_disk(dir), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    bench.ws.forget_usage();
+    bench.put("file", "x").unwrap();
+    assert_eq!(bench.ws.usage().unwrap(), workspace::Usage { bytes: 1, entries: 3 });
+    assert_eq!(bench.names(""), ["blind", "closed", "file"]);
+    assert_eq!(errno(bench.get("closed/file")), "EACCES");
+    assert_eq!(errno(bench.ws.archive(&p("")).unwrap().write_to(std::io::sink())), "EACCES");
+    assert_eq!(errno(bench.ws.copy(&p("closed"), &p("copy"), true, true)), "EACCES");
+    bench.ws.delete(&p("file"), false, false).unwrap();
+    for dir in ["closed", "blind"] {
+        fs::set_permissions(bench.on_disk(dir), fs::Permissions::from_mode(0o755)).unwrap();
+        bench.ws.delete(&p(dir), true, false).unwrap();
+    }
+}

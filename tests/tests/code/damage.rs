@@ -157,6 +157,11 @@ async fn memory_of_another_build_is_kept_and_not_used() {
     let mut server = server().await;
     let id = context(&server, "s", "JAVASCRIPT").await;
     run(&server, "s", &id, "let x = 41").await;
+    let engines = server.get("/v1/admin/engines").await.expect(200);
+    let engines = engines["engines"].as_array().expect("a list").clone();
+    let needed: Vec<_> = engines.iter().filter(|e| e["inUse"] == true).collect();
+    assert_eq!(needed.len(), 1, "{engines:?}");
+    assert_eq!((&needed[0]["installed"], &needed[0]["name"]), (&json!(true), &json!("javascript")));
     let data = server.data.clone();
     server.terminate();
     // The same cache, in which every build stands on another base image.
@@ -182,6 +187,14 @@ async fn memory_of_another_build_is_kept_and_not_used() {
         let error = refused.expect_error(409, "ENGINE_CHANGED");
         assert_eq!(error["context"]["contextId"], id);
         assert_eq!(error["context"]["engine"], "javascript");
+        let engines = changed.get("/v1/admin/engines").await.expect(200);
+        let engines = engines["engines"].as_array().expect("a list").clone();
+        let needed: Vec<_> = engines.iter().filter(|e| e["inUse"] == true).collect();
+        assert_eq!(needed.len(), 1, "{engines:?}");
+        assert_eq!(
+            (&needed[0]["installed"], &needed[0]["base"]),
+            (&json!(false), &error["context"]["base"])
+        );
         assert_eq!(told(&changed, "s", &id).await["executions"], 1);
     }
     {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Kills; each meets eight executions.
+/// Kills; each meets eight executions. `SANDKEEP_TEST_KILLS` asks for another number.
 const KILLS: u64 = 25;
 
 /// The memory has the number three times, far apart: a mixture of two states would show.
@@ -15,6 +15,8 @@ const CHECK: &str = "[n, all.length, all.at(-1) ?? 0, Math.max(...big)]";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_a_killed_server_leaves_each_context_at_one_execution() {
+    let kills =
+        std::env::var("SANDKEEP_TEST_KILLS").map_or(KILLS, |n| n.parse().expect("a number"));
     let mut server = server().await;
     let mut contexts = Vec::new();
     for i in 0..8 {
@@ -24,7 +26,7 @@ async fn heavy_a_killed_server_leaves_each_context_at_one_execution() {
         run(&server, &sandbox, &id, begin).await;
         contexts.push((sandbox, id, Arc::new(AtomicU64::new(0))));
     }
-    for round in 0..KILLS {
+    for round in 0..kills {
         let streams: Vec<_> = contexts
             .iter()
             .map(|(sandbox, id, told)| {
@@ -61,7 +63,7 @@ async fn heavy_a_killed_server_leaves_each_context_at_one_execution() {
         }
     }
     let total: u64 = contexts.iter().map(|(_, _, told)| told.load(Ordering::SeqCst)).sum();
-    assert!(total > KILLS, "{total} executions were met");
+    assert!(total > kills, "{total} executions were met");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,15 @@
 //! `sandkeep engines`: the interpreters of code contexts.
 
 use crate::cli::Global;
-use crate::output;
+use crate::fail::Failure;
+use crate::{connect, output};
 use clap::{Subcommand, ValueHint};
 use indicatif::{ProgressBar, ProgressStyle};
 use interpreters::engines::{self, Cache, ENGINES, EngineBuild, Progress, Step};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
+use store::Store;
 
 /// Install, list, check and remove the interpreters of code contexts
 ///
@@ -46,12 +48,16 @@ enum Verb {
     Ls,
     /// Remove engines
     ///
-    /// Contexts whose memory was saved with an engine need it, and answer ENGINE_NOT_INSTALLED
-    /// without it.
+    /// Contexts whose memory was saved with a build need that very build. One that contexts of
+    /// the data directory's sandboxes need is not removed.
     Rm {
         /// The engines.
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
+        /// Remove it all the same: those contexts answer ENGINE_CHANGED or ENGINE_NOT_INSTALLED
+        /// until it is installed again, from the same package and by the same version of sandkeep.
+        #[arg(long)]
+        force: bool,
     },
     /// Check every file of the installed engines against its hash
     Verify,
@@ -75,8 +81,10 @@ impl Args {
                 list(&cache, global.json)?;
                 Ok(0)
             }
-            Verb::Rm { names } => {
-                Ok(super::each(&names, async |name: &String| Ok(cache.remove(name)?)).await)
+            Verb::Rm { names, force } => {
+                let needed = if force { Vec::new() } else { needed(global).await? };
+                let remove = async |name: &String| remove(&cache, name, &needed);
+                Ok(super::each(&names, remove).await)
             }
             Verb::Verify => {
                 let bar = spinner();
@@ -92,6 +100,42 @@ impl Args {
             }
         }
     }
+}
+
+/// The builds, as hashes of module and base image, that contexts need: as the data directory has
+/// it, or its server tells.
+async fn needed(global: &Global) -> anyhow::Result<Vec<(String, String)>> {
+    let named = global.url.as_deref().is_some_and(|url| !url.is_empty());
+    let dir = connect::data_dir(global.data.as_deref())?;
+    if !named && !dir.join("store.db").exists() {
+        return Ok(Vec::new());
+    }
+    if !named {
+        let opened = tokio::task::spawn_blocking(|| Store::open(store::Options { dir })).await?;
+        match opened {
+            Ok(store) => {
+                let needed = store.builds_in_use().await;
+                store.close().await;
+                return Ok(needed?);
+            }
+            // Its server has it.
+            Err(store::Error::Locked { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let engines = connect::client(global)?.engines().await?;
+    let used = engines.into_iter().filter(|engine| engine.in_use);
+    Ok(used.map(|engine| (engine.wasm, engine.base)).collect())
+}
+
+fn remove(cache: &Cache, name: &str, needed: &[(String, String)]) -> anyhow::Result<()> {
+    let used = |b: &EngineBuild| needed.iter().any(|n| (&n.0, &n.1) == (&b.wasm, &b.base));
+    if cache.builds()?.iter().any(|build| build.name == name && used(build)) {
+        let message = format!("contexts need the engine {name}: their memory was saved with it");
+        let hint = "--force removes it all the same";
+        return Err(Failure::new(message).hint(hint).into());
+    }
+    Ok(cache.remove(name)?)
 }
 
 fn install(cache: &Cache, names: &[String], json: bool) -> anyhow::Result<()> {

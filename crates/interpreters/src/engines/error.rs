@@ -100,14 +100,6 @@ pub enum Error {
         /// What happened.
         what: String,
     },
-    /// It is in use.
-    #[error("{name} is in use by {contexts} contexts; --force removes it all the same")]
-    InUse {
-        /// Which engine.
-        name: String,
-        /// How many contexts.
-        contexts: usize,
-    },
     /// This processor's packages are not known.
     #[error("the package {package} is not known for {arch} processors")]
     Arch {

@@ -77,7 +77,11 @@ pub fn install(
     let work = cache.dir().join("work");
     if work.exists() {
         let _lock = cache.lock()?;
-        fs::remove_dir_all(&work).map_err(at(&work))?;
+        match fs::remove_dir_all(&work) {
+            // Another run has ended meanwhile.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed.map_err(at(&work))?,
+        }
     }
     Ok(builds)
 }
@@ -86,10 +90,7 @@ pub fn install(
 fn current(cache: &Cache, spec: &EngineSpec) -> Result<Option<EngineBuild>, Error> {
     let build = cache.current()?.into_iter().find(|build| build.name == spec.name);
     let Some(build) = build.filter(|build| build.recipe == recipe(spec)) else { return Ok(None) };
-    let files = [&build.module, &build.image, &build.meta];
-    let whole = files.iter().all(|file| cache.path(file).is_file())
-        && build.dirs.iter().all(|dir| cache.path(&dir.host).is_dir());
-    Ok((whole && cache.usable(&build)?).then_some(build))
+    Ok((cache.usable(&build)? && check(cache, &build).is_ok()).then_some(build))
 }
 
 /// Hash over all that an engine is made from, hex, but for the compiler and the processor.
@@ -201,16 +202,23 @@ impl Run<'_> {
     fn compiled(&mut self, sha256: &str, module: &Stripped) -> Result<(PathBuf, String), Error> {
         let relative = cache::module_path(&module_key(sha256, self.spec.exports)?);
         let path = self.cache.path(&relative);
-        let code = match fs::read(&path) {
-            Ok(code) => code,
-            Err(_) => {
+        let builds = self.cache.builds()?;
+        let wanted = builds.iter().find(|b| b.module == relative).map(|b| &b.module_hash);
+        let hash = |code: &[u8]| blake3::hash(code).to_hex().to_string();
+        // One of a run that was broken off is whole: it was written so.
+        let there = fs::read(&path).ok();
+        let there = there.filter(|code| wanted.is_none_or(|wanted| *wanted == hash(code)));
+        let code = match there {
+            Some(code) => code,
+            None => {
                 (self.say)(Step::Compiling, None);
                 let code = compile::compile(self.spec.name, &module.wasm)?;
                 self.cache.write(&path, &code)?;
                 code
             }
         };
-        Ok((relative, blake3::hash(&code).to_hex().to_string()))
+        let hash = hash(&code);
+        Ok((relative, hash))
     }
 
     /// The directories that contexts see beside their own.
@@ -291,26 +299,31 @@ impl Run<'_> {
 pub fn verify(cache: &Cache, progress: &mut dyn FnMut(&EngineBuild)) -> Result<(), Error> {
     for build in cache.builds()? {
         progress(&build);
-        for (file, wanted) in [(&build.module, &build.module_hash), (&build.image, &build.base)] {
-            let path = cache.path(file);
-            let mut hash = blake3::Hasher::new();
-            let damaged = |what: String| Error::Damaged { file: file.clone(), what };
-            let read = fs::File::open(&path).and_then(|open| {
-                hash.update_reader(open)?;
-                Ok(())
-            });
-            read.map_err(|e| damaged(e.to_string()))?;
-            if hash.finalize().to_hex().as_str() != wanted {
-                return Err(damaged("its contents changed".into()));
-            }
-        }
-        base::read_meta(cache, &build)?;
-        for dir in &build.dirs {
-            if !cache.path(&dir.host).is_dir() {
-                let what = "it is not there".to_owned();
-                return Err(Error::Damaged { file: dir.host.clone(), what });
-            }
-        }
+        check(cache, &build)?;
     }
     Ok(())
+}
+
+/// The same for one build.
+fn check(cache: &Cache, build: &EngineBuild) -> Result<(), Error> {
+    for (file, wanted) in [(&build.module, &build.module_hash), (&build.image, &build.base)] {
+        let mut hash = blake3::Hasher::new();
+        let damaged = |what: String| Error::Damaged { file: file.clone(), what };
+        let read = fs::File::open(cache.path(file)).and_then(|open| {
+            hash.update_reader(open)?;
+            Ok(())
+        });
+        read.map_err(|e| damaged(e.to_string()))?;
+        if hash.finalize().to_hex().as_str() != wanted {
+            return Err(damaged("its contents changed".into()));
+        }
+    }
+    base::read_meta(cache, build)?;
+    match build.dirs.iter().find(|dir| !cache.path(&dir.host).is_dir()) {
+        None => Ok(()),
+        Some(dir) => {
+            let what = "it is not there".to_owned();
+            Err(Error::Damaged { file: dir.host.clone(), what })
+        }
+    }
 }

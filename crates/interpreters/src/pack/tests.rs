@@ -70,7 +70,7 @@ fn a_page_that_changed_in_a_few_bytes_takes_next_to_nothing() {
     let pack = write(&BUILD, 1, &memory, &base, &pages).expect("it is written");
     assert!(pack.bytes.len() < 2 * PAGE, "{} bytes", pack.bytes.len());
     let read = Pack::read(&pack.bytes, &pack.hash, &BUILD).expect("it is whole");
-    assert_eq!((read.pages[0].1, read.pages[3].1), (Change::Xor, Change::Data));
+    assert_eq!((read.pages[0].1, read.pages[3].1), (Change::Words, Change::Data));
     let mut restored = base.clone();
     restored.extend(vec![0; PAGE]);
     let differ = apply(&[read], &mut restored).expect("it fits");

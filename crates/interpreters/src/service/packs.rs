@@ -35,16 +35,14 @@ impl PackDir {
     /// Writes a pack under a name that no other has, and syncs it and the name.
     pub(crate) async fn write(&self, seq: u64, bytes: Vec<u8>) -> io::Result<NewPack> {
         let dir = self.dir()?.clone();
-        let place = dir.clone();
-        let written = blocking(move || write(place, seq, &bytes)).await?;
-        let (pack, file) = written;
-        // Side by side, as one commit of the file system's journal can serve both.
-        let (data, name) = tokio::join!(
-            blocking(move || file.sync_data()),
-            blocking(move || Ok(rustix::fs::fsync(&*dir)?)),
-        );
-        data.and(name)?;
-        Ok(pack)
+        blocking(move || {
+            let (pack, file) = write(dir.clone(), seq, &bytes)?;
+            file.sync_data()?;
+            // Most file systems have written the name with it, and then this is nothing.
+            rustix::fs::fsync(&*dir)?;
+            Ok(pack)
+        })
+        .await
     }
 }
 

@@ -122,6 +122,9 @@ async fn errors_have_a_name_a_message_a_line_and_the_users_frames() {
         assert!(!trace.contains("driver"), "{code}: {trace}");
         assert!(!trace.is_empty(), "{code}");
     }
+    assert_eq!(c.run("exit 3").await.error().message, "exit 3");
+    assert_eq!(c.run("exit").await.error().message, "exit 0");
+    assert_eq!(c.run("abort 'bye'").await.error().message, "bye");
     let ran = c.run("begin; raise 'first'; rescue; raise TypeError, 'second'; end").await;
     let trace = ran.error().traceback.join("\n");
     assert!(

@@ -101,8 +101,12 @@ impl crate::Sandboxes {
         if !store.delete_checkpoint(object, id, checkpoint).await.map_err(errors::of_store)? {
             return Err(no_checkpoint(checkpoint));
         }
-        // Whoever has the turn sweeps when it is over.
-        if let Some(_turn) = live.queue(id).turn_now() {
+        let queue = live.queue(id);
+        queue.make_untidy();
+        // Else whoever has the turn sees it at its end.
+        if let Some(_turn) = queue.turn_now()
+            && queue.was_untidy()
+        {
             packs::sweep(&self.world, object, id).await;
         }
         Ok(())

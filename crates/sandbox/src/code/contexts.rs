@@ -4,13 +4,14 @@ use super::live::{InUse, Live, Queue};
 use super::{Binding, answer, env, no_context, of_interpreters, packs};
 use crate::busy::Busy;
 use crate::{errors, history};
+use interpreters::engines::EngineBuild;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::ContextRow;
 use tokio::sync::OwnedMutexGuard;
 use types::{
-    CONTEXTS_MAX, ContextInfo, ContextRequest, Error, ErrorCode, Language, ObjectId, Result,
-    SandboxName, check_code_env,
+    CONTEXTS_MAX, ContextInfo, ContextRequest, EngineInfo, Error, ErrorCode, Language, ObjectId,
+    Result, SandboxName, check_code_env,
 };
 
 /// A context whose turn it is, for something else than an execution.
@@ -140,17 +141,20 @@ impl crate::Sandboxes {
         let queue = live.queue(id);
         let store = &self.world.store;
         if !store.delete_context(busy.object(), id).await.map_err(errors::of_store)? {
+            live.remove_queue(id);
             return Err(no_context(id));
         }
         queue.delete();
         let (world, id) = (self.world.clone(), id.to_owned());
         // Whoever goes away does not leave its files behind.
         let clean = tokio::spawn(async move {
-            let Ok(_turn) = queue.turn().await else { return };
-            live.forget(&id).await;
-            if let Err(error) = packs::remove(&world, busy.object(), &id).await {
-                tracing::warn!(context = id, %error, "a deleted context's files stay for now");
+            if let Ok(_turn) = queue.turn().await {
+                live.forget(&id).await;
+                if let Err(error) = packs::remove(&world, busy.object(), &id).await {
+                    tracing::warn!(context = id, %error, "a deleted context's files stay for now");
+                }
             }
+            live.remove_queue(&id);
             drop((in_use, busy));
         });
         let _ = clean.await;
@@ -199,14 +203,41 @@ impl crate::Sandboxes {
         answer::context(row)
     }
 
-    /// The engine builds, as hashes of module and base image, that contexts need.
-    pub async fn builds_in_use(&self) -> Result<Vec<(String, String)>> {
-        self.world.store.builds_in_use().await.map_err(errors::of_store)
+    /// The builds of engines that are installed, or that contexts of any owner need.
+    pub async fn engines(&self) -> Result<Vec<EngineInfo>> {
+        let needed = self.world.store.builds_in_use().await.map_err(errors::of_store)?;
+        let current = match &self.world.code.interpreters {
+            Some(interpreters) => interpreters.engines(),
+            None => Vec::new(),
+        };
+        let of = |build: Option<&EngineBuild>, (wasm, base): (String, String), in_use| EngineInfo {
+            name: build.map(|build| build.name.clone()),
+            engine: build.map(|build| build.engine.clone()),
+            wasm,
+            base,
+            installed: build.is_some(),
+            in_use,
+        };
+        let mut all = Vec::new();
+        for build in &current {
+            let hashes = (build.wasm.clone(), build.base.clone());
+            let in_use = needed.contains(&hashes);
+            all.push(of(Some(build), hashes, in_use));
+        }
+        for hashes in needed {
+            let listed = |e: &EngineInfo| (&e.wasm, &e.base) == (&hashes.0, &hashes.1);
+            if !all.iter().any(listed) {
+                let interpreters = self.world.code.interpreters.as_ref();
+                let old = interpreters.and_then(|i| i.find_build(&hashes.0, &hashes.1));
+                all.push(of(old.as_ref(), hashes, true));
+            }
+        }
+        Ok(all)
     }
 
     /// The build that runs a context: the one of its memory, else the newest of its engine.
     /// Errors: `ENGINE_NOT_INSTALLED`, `ENGINE_CHANGED`.
-    pub(super) fn build_of(&self, row: &ContextRow) -> Result<interpreters::engines::EngineBuild> {
+    pub(super) fn build_of(&self, row: &ContextRow) -> Result<EngineBuild> {
         let code = &self.world.code;
         let interpreters = code.interpreters()?;
         let newest = interpreters.find(&row.engine);

@@ -44,6 +44,8 @@ struct Execution {
     live: Arc<Live>,
     queue: Arc<Queue>,
     context: String,
+    /// Its row, and which turn it is true for.
+    read: Option<(ContextRow, u64)>,
     request: CodeRequest,
     _in_use: InUse,
 }
@@ -67,10 +69,17 @@ impl Sandboxes {
                 self.busy(name).await?
             }
         };
-        let (live, in_use) = code.live(&self.world, &busy).await?;
+        let (live, in_use) = code.enter(&busy)?;
+        let mut turns = None;
         let row = match &request.context_id {
-            Some(id) => self.find(busy.object(), id).await?,
+            Some(id) => {
+                turns = live.known_queue(id).and_then(|queue| queue.at_rest());
+                let row = self.find(busy.object(), id).await?;
+                live.prepare(&self.world).await?;
+                row
+            }
             None => {
+                live.prepare(&self.world).await?;
                 let (binding, language) = (request.binding.as_deref(), request.language);
                 self.default_context(&busy, &live, binding, language).await?
             }
@@ -78,9 +87,10 @@ impl Sandboxes {
         self.build_of(&row)?;
         let queue = live.queue(&row.id);
         let sandboxes = self.clone();
-        let context = row.id;
+        let context = row.id.clone();
+        let read = turns.map(|turns| (row, turns));
         let execution =
-            Execution { sandboxes, busy, live, queue, context, request, _in_use: in_use };
+            Execution { sandboxes, busy, live, queue, context, read, request, _in_use: in_use };
         Ok(CodeRun::spawn(|events, cancelled| execution.run(events, cancelled)))
     }
 }
@@ -124,11 +134,12 @@ fn cancelled() -> Error {
 
 impl Execution {
     async fn run(
-        self,
+        mut self,
         events: mpsc::Sender<Event>,
         cancel: oneshot::Receiver<()>,
     ) -> Result<Ended> {
         let world = self.sandboxes.world.clone();
+        let (read, mut old) = (self.read.take(), Vec::new());
         let (turn, ended) = {
             let mut stop = std::pin::pin!(self.stopped(cancel));
             let turn = tokio::select! {
@@ -136,12 +147,21 @@ impl Execution {
                 error = &mut stop => return Err(error),
                 turn = self.queue.turn() => turn?,
             };
-            (turn, self.run_now(&world, events, stop).await)
+            (turn, self.run_now(&world, read, events, stop, &mut old).await)
         };
-        // The answer need not wait for this, and the next execution must.
+        // Neither the answer nor the next execution need wait for this; a sweep, which looks at
+        // all files, goes before the next one.
+        let untidy = self.queue.was_untidy().then_some(turn);
         tokio::spawn(async move {
-            packs::sweep(&world, self.busy.object(), &self.context).await;
-            drop((turn, self));
+            let (object, context) = (self.busy.object(), &self.context);
+            if let Some(turn) = untidy {
+                packs::sweep(&world, object, context).await;
+                drop(turn);
+            } else if !old.is_empty()
+                && let Ok(dir) = self.live.packs(&world, &self.queue, context).await
+            {
+                packs::discard(&world, object, context, dir, old).await;
+            }
         });
         ended
     }
@@ -149,11 +169,16 @@ impl Execution {
     async fn run_now(
         &self,
         world: &Arc<World>,
+        read: Option<(ContextRow, u64)>,
         events: mpsc::Sender<Event>,
         stop: impl Future<Output = Error>,
+        old: &mut Vec<String>,
     ) -> Result<Ended> {
-        // What was asked for before it may have changed.
-        let row = self.sandboxes.find(self.busy.object(), &self.context).await?;
+        // What was read before may have changed, where others had their turn since.
+        let row = match read {
+            Some((row, turns)) if self.queue.was_next(turns) => row,
+            _ => self.sandboxes.find(self.busy.object(), &self.context).await?,
+        };
         let build = self.sandboxes.build_of(&row)?;
         let began = Instant::now();
         let outcome = tokio::select! {
@@ -162,7 +187,7 @@ impl Execution {
             outcome = self.execute(world, &row, &build, events) => outcome,
         };
         match outcome {
-            Ok(done) => self.commit(world, &row, &build, done, began).await,
+            Ok(done) => self.commit(world, &row, &build, done, began, old).await,
             Err(error) => {
                 self.note_unsaved(world, &error).await;
                 Err(error)
@@ -188,11 +213,12 @@ impl Execution {
         build: &EngineBuild,
         events: mpsc::Sender<Event>,
     ) -> Result<Done> {
-        let workspace = world.workspace(self.busy.object()).await?;
+        let workspace = self.live.workspace(world).await?.clone();
         let room = tokio::task::spawn_blocking(move || workspace.room()).await;
         let room = room.map_err(|e| errors::internal("counting the workspace", e))?;
         let room = room.map_err(|e| errors::internal("counting the workspace", e))?;
-        let directory = packs::directory(world, self.busy.object(), &row.id).await?;
+        let directory = self.live.packs(world, &self.queue, &row.id).await?;
+        let directory = directory.try_clone().map_err(|e| errors::internal("running code", e))?;
         let worker = self.live.worker(world).await?;
         let job = Job {
             key: row.id.clone(),
@@ -211,7 +237,8 @@ impl Execution {
         }
     }
 
-    /// Saves what it left, all or nothing, and makes its answer.
+    /// Saves what it left, all or nothing, and makes its answer. `old`: packs that are not needed
+    /// for it any more.
     async fn commit(
         &self,
         world: &World,
@@ -219,6 +246,7 @@ impl Execution {
         build: &EngineBuild,
         done: Done,
         began: Instant,
+        old: &mut Vec<String>,
     ) -> Result<Ended> {
         let now = world.clock.now_ms();
         let mut state = ContextState {
@@ -236,16 +264,22 @@ impl Execution {
             let committing = Instant::now();
             (state.cwd, state.executions) = (cwd, row.executions + 1);
             let mut pack = None;
+            let mut replaced = Vec::new();
             // Where nothing changed the memory that is kept is the true one.
             if let Some(saved) = saved {
                 let Saved { snapshot, pack: new } = saved;
                 let manifest = serde_json::to_string(&snapshot)
                     .map_err(|e| errors::internal("writing a snapshot", e))?;
+                if let Some(before) = row.snapshot.as_ref().map(packs::manifest).transpose()? {
+                    replaced.extend(before.packs.into_iter().map(|pack| pack.file));
+                    replaced.retain(|file| snapshot.packs.iter().all(|pack| pack.file != *file));
+                }
                 let (wasm, base) = (snapshot.wasm, snapshot.base);
                 state.snapshot = Some(SnapshotRow { wasm, base, taken_at: now, manifest });
                 pack = new;
             }
             self.save(world, &state, pack).await?;
+            *old = replaced;
             took = Some(snapshot_ms + committing.elapsed().as_millis() as u64);
         }
         let ttl = self.busy.settings().time.idle_ttl_ms;

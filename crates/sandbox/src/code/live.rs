@@ -11,12 +11,13 @@ use containers::IdRange;
 use interpreters::{Worker, WorkerSpec};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard, watch};
 use tokio::time::Instant;
 use types::{Error, ErrorCode, ObjectId, Result};
+use workspace::Workspace;
 
 /// Executions that wait for one context; more are refused.
 const WAITING: usize = 256;
@@ -28,8 +29,11 @@ pub(super) struct Live {
     life: i64,
     /// Left-overs of crashes are removed.
     tidy: OnceCell<()>,
+    workspace: OnceCell<Workspace>,
+    /// The directory of its contexts.
+    contexts: OnceCell<OwnedFd>,
     worker: AsyncMutex<Option<Worker>>,
-    queues: Mutex<HashMap<String, Weak<Queue>>>,
+    queues: Mutex<HashMap<String, Arc<Queue>>>,
     /// Held while a default context is looked for and made.
     pub making: AsyncMutex<()>,
     activity: Mutex<Activity>,
@@ -45,7 +49,13 @@ struct Activity {
 /// The turns of one context: one execution at a time, in the order of their coming.
 pub(super) struct Queue {
     turn: Arc<AsyncMutex<()>>,
+    /// How many turns were taken.
+    turns: AtomicU64,
     waiting: AtomicUsize,
+    /// The directory of its packs.
+    packs: OnceCell<OwnedFd>,
+    /// Packs that no row names may lie there.
+    untidy: AtomicBool,
     deleted: watch::Sender<bool>,
 }
 
@@ -75,12 +85,38 @@ impl Queue {
             let message = format!("{WAITING} executions wait for this context already");
             return Err(Error::new(ErrorCode::TooManyRequests, message));
         }
-        Ok(self.turn.clone().lock_owned().await)
+        let turn = self.turn.clone().lock_owned().await;
+        self.turns.fetch_add(1, Ordering::AcqRel);
+        Ok(turn)
+    }
+
+    /// Where nobody has the turn: how many there were. What is read of the context after this is
+    /// true for whoever [took the next one](Queue::was_next).
+    pub fn at_rest(&self) -> Option<u64> {
+        let _turn = self.turn.try_lock().ok()?;
+        Some(self.turns.load(Ordering::Acquire))
+    }
+
+    /// Whether the turn that the caller has is the first one since then.
+    pub fn was_next(&self, turns: u64) -> bool {
+        self.turns.load(Ordering::Acquire) == turns + 1
+    }
+
+    /// Has whoever has the turn look for packs that no row names.
+    pub fn make_untidy(&self) {
+        self.untidy.store(true, Ordering::Release);
+    }
+
+    /// Whether such packs may be there; asked once.
+    pub fn was_untidy(&self) -> bool {
+        self.untidy.swap(false, Ordering::AcqRel)
     }
 
     /// The turn, where nobody has it.
     pub fn turn_now(&self) -> Option<OwnedMutexGuard<()>> {
-        self.turn.clone().try_lock_owned().ok()
+        let turn = self.turn.clone().try_lock_owned().ok()?;
+        self.turns.fetch_add(1, Ordering::AcqRel);
+        Some(turn)
     }
 
     /// Tells those who run or wait that the context is deleted.
@@ -102,6 +138,8 @@ impl Live {
             object,
             life,
             tidy: OnceCell::new(),
+            workspace: OnceCell::new(),
+            contexts: OnceCell::new(),
             worker: AsyncMutex::default(),
             queues: Mutex::default(),
             making: AsyncMutex::default(),
@@ -109,24 +147,70 @@ impl Live {
         }
     }
 
-    fn activity(&self) -> std::sync::MutexGuard<'_, Activity> {
+    fn activity(&self) -> MutexGuard<'_, Activity> {
         self.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turns of a context.
+    fn queues(&self) -> MutexGuard<'_, HashMap<String, Arc<Queue>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The turns of a context, where any was taken lately.
+    pub fn known_queue(&self, context: &str) -> Option<Arc<Queue>> {
+        self.queues().get(context).cloned()
+    }
+
+    /// The turns of a context that is there.
     pub fn queue(&self, context: &str) -> Arc<Queue> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(queue) = queues.get(context).and_then(Weak::upgrade) {
-            return queue;
-        }
-        queues.retain(|_, queue| queue.strong_count() > 0);
-        let queue = Arc::new(Queue {
-            turn: Arc::default(),
-            waiting: AtomicUsize::new(0),
-            deleted: watch::Sender::new(false),
+        let mut queues = self.queues();
+        let queue = queues.entry(context.to_owned()).or_insert_with(|| {
+            Arc::new(Queue {
+                turn: Arc::default(),
+                turns: AtomicU64::new(0),
+                waiting: AtomicUsize::new(0),
+                packs: OnceCell::new(),
+                untidy: AtomicBool::new(false),
+                deleted: watch::Sender::new(false),
+            })
         });
-        queues.insert(context.to_owned(), Arc::downgrade(&queue));
-        queue
+        queue.clone()
+    }
+
+    /// The context is no more.
+    pub fn remove_queue(&self, context: &str) {
+        self.queues().remove(context);
+    }
+
+    /// The workspace, made where it is not there.
+    pub async fn workspace(&self, world: &World) -> Result<&Workspace> {
+        self.workspace.get_or_try_init(|| world.workspace(&self.object)).await
+    }
+
+    /// The directory of a context's packs, made where it is not there.
+    pub async fn packs<'a>(
+        &self,
+        world: &World,
+        queue: &'a Queue,
+        context: &str,
+    ) -> Result<&'a OwnedFd> {
+        let open = || async {
+            let all = self.contexts.get_or_try_init(|| packs::contexts(world, &self.object));
+            packs::ensure(all.await?, context).await
+        };
+        queue.packs.get_or_try_init(open).await
+    }
+
+    /// Removes what crashes left, once.
+    async fn tidy(&self, world: &World) -> Result<()> {
+        self.tidy.get_or_try_init(|| packs::tidy(world, self.object)).await?;
+        Ok(())
+    }
+
+    /// Tidied, and with a worker where one can be had: both take their time, side by side. What
+    /// keeps a worker from starting is told to whoever asks for it.
+    pub async fn prepare(self: &Arc<Self>, world: &Arc<World>) -> Result<()> {
+        let (tidied, _) = tokio::join!(self.tidy(world), self.worker(world));
+        tidied
     }
 
     /// The sandbox's worker, made where there is none. Its process comes and goes by itself.
@@ -190,30 +274,33 @@ async fn end_when_idle(live: Weak<Live>, world: Weak<World>) {
 }
 
 impl Code {
-    /// What is in memory of the sandbox's code, for an activity of it. Errors:
+    /// What is in memory of the sandbox's code, for an activity of it, tidied. Errors:
     /// `SANDBOX_DESTROYED` where the activity is of an earlier life.
     pub(super) async fn live(&self, world: &World, busy: &Busy) -> Result<(Arc<Live>, InUse)> {
-        let (live, in_use) = {
-            let mut all = self.all();
-            let known = all.get(busy.object()).cloned();
-            let live = match known {
-                Some(live) if live.life == busy.created_at() => live,
-                Some(live) if live.life > busy.created_at() => return Err(errors::destroyed()),
-                _ => {
-                    let live = Arc::new(Live::new(*busy.object(), busy.created_at()));
-                    all.insert(*busy.object(), live.clone());
-                    live
-                }
-            };
-            // Counted before anybody can forget it as idle.
-            let mut activity = live.activity();
-            activity.under_way += 1;
-            activity.limit = Duration::from_millis(busy.settings().time.idle_limit_ms);
-            drop(activity);
-            (live.clone(), InUse(live))
-        };
-        live.tidy.get_or_try_init(|| packs::tidy(world, *busy.object())).await?;
+        let (live, in_use) = self.enter(busy)?;
+        live.tidy(world).await?;
         Ok((live, in_use))
+    }
+
+    /// The same, not tidied yet.
+    pub(super) fn enter(&self, busy: &Busy) -> Result<(Arc<Live>, InUse)> {
+        let mut all = self.all();
+        let known = all.get(busy.object()).cloned();
+        let live = match known {
+            Some(live) if live.life == busy.created_at() => live,
+            Some(live) if live.life > busy.created_at() => return Err(errors::destroyed()),
+            _ => {
+                let live = Arc::new(Live::new(*busy.object(), busy.created_at()));
+                all.insert(*busy.object(), live.clone());
+                live
+            }
+        };
+        // Counted before anybody can forget it as idle.
+        let mut activity = live.activity();
+        activity.under_way += 1;
+        activity.limit = Duration::from_millis(busy.settings().time.idle_limit_ms);
+        drop(activity);
+        Ok((live.clone(), InUse(live)))
     }
 
     /// Forgets a sandbox's code without a worker that works; a new one begins anew.

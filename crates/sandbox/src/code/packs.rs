@@ -28,20 +28,25 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(std::io::Error::other(e)))
 }
 
-/// The directory of all contexts of a sandbox.
-async fn contexts(world: &World, object: &ObjectId) -> Result<OwnedFd> {
+/// The directory of all contexts of a sandbox, made where it is not there.
+pub(super) async fn contexts(world: &World, object: &ObjectId) -> Result<OwnedFd> {
     let dir = world.engine.contexts_dir(object).await;
     dir.map_err(|e| errors::of_engine_work("making a directory for contexts", &e))
 }
 
 /// The directory of one context, made where it is not there.
-pub(super) async fn directory(world: &World, object: &ObjectId, id: &str) -> Result<OwnedFd> {
-    let (all, id) = (contexts(world, object).await?, id.to_owned());
-    let made = blocking(move || ensure(&all, &id)).await;
-    made.map_err(|e| of_io("making a context's directory", e))
+async fn directory(world: &World, object: &ObjectId, id: &str) -> Result<OwnedFd> {
+    ensure(&contexts(world, object).await?, id).await
 }
 
-fn ensure(all: &OwnedFd, id: &str) -> std::io::Result<OwnedFd> {
+/// The same below the directory of all contexts.
+pub(super) async fn ensure(all: &OwnedFd, id: &str) -> Result<OwnedFd> {
+    let failed = |e| of_io("making a context's directory", e);
+    let (all, id) = (all.try_clone().map_err(failed)?, id.to_owned());
+    blocking(move || make(&all, &id)).await.map_err(failed)
+}
+
+fn make(all: &OwnedFd, id: &str) -> std::io::Result<OwnedFd> {
     match rustix::fs::openat(all, id, DIRECTORY, Mode::empty()) {
         Err(Errno::NOENT) => {}
         opened => return Ok(opened?),
@@ -84,6 +89,31 @@ pub(super) async fn share(
     shared.await.map_err(|e| of_io("sharing a context's memory", e))
 }
 
+/// Removes packs that the context's row does not name any more, unless a checkpoint does. What
+/// cannot be removed is found again when the sandbox's code is next used anew.
+pub(super) async fn discard(
+    world: &World,
+    object: &ObjectId,
+    id: &str,
+    dir: &OwnedFd,
+    old: Vec<String>,
+) {
+    let discarded = async {
+        let kept = world.store.checkpoints(object, id).await.map_err(errors::of_store)?;
+        let named = named(None, &kept.unwrap_or_default())?;
+        let failed = |e| errors::internal("removing packs", e);
+        let dir = dir.try_clone().map_err(failed)?;
+        let work = move || {
+            let old = old.iter().filter(|file| !named.contains(file.as_bytes()));
+            old.into_iter().try_for_each(|file| unlink(&dir, &**file, AtFlags::empty()))
+        };
+        blocking(work).await.map_err(failed)
+    };
+    if let Err(error) = discarded.await {
+        tracing::warn!(%object, context = id, %error, "old packs stay for now");
+    }
+}
+
 /// Removes the packs of a context that no row names. What cannot be removed waits for the next
 /// time.
 pub(super) async fn sweep(world: &World, object: &ObjectId, id: &str) {
@@ -91,7 +121,7 @@ pub(super) async fn sweep(world: &World, object: &ObjectId, id: &str) {
         let row = world.store.context(object, id).await.map_err(errors::of_store)?;
         let Some(row) = row else { return remove(world, object, id).await };
         let checkpoints = world.store.checkpoints(object, id).await.map_err(errors::of_store)?;
-        let named = named(&row, &checkpoints.unwrap_or_default())?;
+        let named = named(Some(&row), &checkpoints.unwrap_or_default())?;
         let dir = directory(world, object, id).await?;
         let swept = blocking(move || remove_but(&dir, &named));
         swept.await.map_err(|e| errors::internal("removing packs", e))
@@ -108,8 +138,9 @@ pub(super) async fn remove(world: &World, object: &ObjectId, id: &str) -> Result
     removed.map_err(|e| errors::internal("removing a context's directory", e))
 }
 
-fn named(row: &ContextRow, checkpoints: &[CheckpointRow]) -> Result<BTreeSet<Vec<u8>>> {
-    let kept = checkpoints.iter().map(|c| &c.snapshot).chain([&row.snapshot]).flatten();
+fn named(row: Option<&ContextRow>, checkpoints: &[CheckpointRow]) -> Result<BTreeSet<Vec<u8>>> {
+    let own = row.and_then(|row| row.snapshot.as_ref());
+    let kept = checkpoints.iter().filter_map(|kept| kept.snapshot.as_ref()).chain(own);
     let mut named = BTreeSet::new();
     for snapshot in kept {
         named.extend(manifest(snapshot)?.packs.into_iter().map(|pack| pack.file.into_bytes()));

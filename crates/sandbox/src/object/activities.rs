@@ -40,6 +40,11 @@ impl SandboxObject {
                     // A caller that went away ends its activity at once.
                     let _ = waiter.reply.send(answer);
                 }
+                // A fresh copy's: the store still has the alarm of the one before, so nobody
+                // has to wait for it.
+                if self.armed.is_none() && self.holds.count() > 0 {
+                    self.rearm().await;
+                }
             }
         }
     }
@@ -56,9 +61,6 @@ impl SandboxObject {
             self.come_into_being(name).await?;
         }
         self.active();
-        if self.armed.is_none() {
-            self.rearm().await;
-        }
         let row = self.row.as_ref().ok_or_else(errors::not_found)?;
         let (world, object, life) = (self.world.clone(), self.id, self.life);
         Ok(Busy {

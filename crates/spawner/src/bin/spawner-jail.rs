@@ -8,7 +8,7 @@
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use serde_json::{Value, json};
-use spawner::jail::{Bind, Forked, Spec, fork};
+use spawner::jail::{Bind, Forked, Spec, fork, fresh_network};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -26,12 +26,15 @@ fn main() {
     let (workspace, engines) = (place(&workspace), place(&engines));
     let binds = [Bind { name: "engines", dir: engines.as_fd(), read_only: true }];
     let (read, write) = rustix::pipe::pipe().expect("a pipe");
+    // As root one that this process is in, too; an ordinary user's child makes its own.
+    let network = fresh_network();
     let spec = |keep| Spec {
         name: "worker",
         workspace: workspace.as_fd(),
         binds: &binds,
         tmp_bytes: 1 << 20,
         ids,
+        network,
         keep,
     };
     // Something of the parent's that the child must not have.
@@ -121,6 +124,8 @@ fn tell(value: &Value) -> i32 {
 }
 
 /// What the machine knows of a child.
+const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
+
 fn outside(pid: i32) -> Value {
     let read = |name: &str| {
         let path = format!("/proc/{pid}/{name}");
@@ -133,7 +138,12 @@ fn outside(pid: i32) -> Value {
     };
     let capabilities = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"].map(line);
     let rules = ["NoNewPrivs", "Seccomp"].map(line);
+    let namespace = |name: &str| {
+        let link = std::fs::read_link(format!("/proc/{pid}/ns/{name}"));
+        link.map_or_else(|e| e.to_string(), |link| link.to_string_lossy().into_owned())
+    };
     json!({
+        "namespaces": NAMESPACES.map(namespace),
         "fds": names(&format!("/proc/{pid}/fd")),
         "groups": line("Groups"),
         "capabilities": capabilities,

@@ -22,7 +22,8 @@ pub(super) fn enter(spec: &Spec, trees: root::Trees, go: OwnedFd) -> Result<(), 
     let users = spec.ids.is_some();
     sys::set_name(spec.name);
     // Before the maps are there: most of its cost overlaps with the parent's work.
-    sys::unshare(flags::NEWNET | flags::NEWIPC | flags::NEWUTS).step("unshare namespaces")?;
+    let network = if spec.network { 0 } else { flags::NEWNET };
+    sys::unshare(network | flags::NEWIPC | flags::NEWUTS).step("unshare namespaces")?;
     let mut word = [0u8; 1];
     if rustix::io::read(&go, &mut word).step("wait for the user maps")? == 0 {
         return Err(Fail::new("wait for the user maps: the parent gave up", 0));

