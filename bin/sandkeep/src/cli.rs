@@ -61,6 +61,7 @@ pub enum Verb {
     Logs(verbs::logs::Args),
     Image(verbs::image::Args),
     Engines(verbs::engines::Args),
+    Token(verbs::token::Args),
     Doctor(verbs::doctor::Args),
     Version(verbs::version::Args),
 }

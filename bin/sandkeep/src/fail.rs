@@ -118,6 +118,7 @@ fn advice(error: &types::Error) -> Vec<String> {
         ErrorCode::SandboxNotFound => {
             "`sandkeep ls` lists the sandboxes; --owner says whose".to_owned()
         }
+        ErrorCode::TokenNotFound => "`sandkeep token ls` lists the tokens".to_owned(),
         ErrorCode::ContextNotFound => {
             "`sandkeep contexts ls NAME` lists the contexts of a sandbox".to_owned()
         }

@@ -59,6 +59,7 @@ fn run(Cli { global, verb }: Cli) -> anyhow::Result<u8> {
             Verb::Logs(args) => args.run(&global).await,
             Verb::Image(args) => args.run(&global).await,
             Verb::Engines(args) => args.run(&global).await,
+            Verb::Token(args) => args.run(&global).await,
             Verb::Doctor(args) => args.run(&global).await,
             Verb::Version(args) => args.run(&global),
         }

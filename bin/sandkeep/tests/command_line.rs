@@ -5,7 +5,7 @@ mod common;
 use common::{run, sandkeep, told};
 use std::time::{Duration, Instant};
 
-const VERBS: [&str; 33] = [
+const VERBS: [&str; 37] = [
     "serve",
     "run",
     "exec",
@@ -37,6 +37,10 @@ const VERBS: [&str; 33] = [
     "engines ls",
     "engines rm",
     "engines verify",
+    "token",
+    "token create",
+    "token ls",
+    "token revoke",
     "doctor",
     "version",
 ];

@@ -1,79 +1,123 @@
-//! Who calls, and for whom.
+//! Who calls, and for whom (section 10 of the contract).
 //!
-//! So far the server knows open mode alone: whoever reaches it may act for any owner, and what
-//! keeps others out is that it listens on loopback. A page in a browser of this machine reaches
-//! loopback too, so requests that may come from one are refused.
+//! A request proves who sends it with a token, or by the socket on which it came. Where the
+//! server has no tokens it is in open mode: see [`open`].
 
+mod bearer;
+mod open;
+
+use crate::App;
 use crate::query::Query;
+use crate::reply::RequestId;
 use crate::routes::Access;
-use hyper::{HeaderMap, Uri, header};
-use std::net::IpAddr;
-use types::{Error, ErrorCode, Owner, Result};
+use hyper::HeaderMap;
+use hyper::http::request::Parts;
+use types::{Error, ErrorCode, Grant, Owner, Result, SandboxName, Scope};
 
 /// By which door a request came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Listening {
-    /// TCP, in open mode.
+    /// TCP: who calls is proved by a token, or open mode lets everybody in.
     #[default]
-    Open,
+    Tcp,
     /// The administrator's socket; its peer was checked when it connected.
     Admin,
 }
 
 /// A caller, once known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Identity {
+    /// Nobody asked: the route is for anybody.
+    Unasked,
     /// Anybody on this machine: acts for any owner.
     Open,
     /// The administrator: acts for any owner.
     Admin,
+    /// An owner: acts for itself.
+    Owner(Owner),
+    /// Who may read what all owners have, and acts for nobody.
+    Reader,
+}
+
+impl From<Grant> for Identity {
+    fn from(grant: Grant) -> Self {
+        match grant {
+            Grant::Owner(owner) => Self::Owner(owner),
+            Grant::Scope(Scope::ContainersRead) => Self::Reader,
+            Grant::Scope(Scope::Admin) => Self::Admin,
+        }
+    }
 }
 
 /// Names the owner where the path does not.
 const OWNER: &str = "sandkeep-owner";
 
-/// Finds out who calls. Errors: `FORBIDDEN`.
-pub(crate) fn authenticate(door: Listening, headers: &HeaderMap, uri: &Uri) -> Result<Identity> {
+/// Finds out who calls a route of `access`; `None`: there is no such route. Errors: `FORBIDDEN`,
+/// `UNAUTHENTICATED`.
+pub(crate) async fn authenticate(
+    app: &App,
+    door: Listening,
+    access: Option<Access>,
+    parts: &Parts,
+) -> Result<Identity> {
     if door == Listening::Admin {
         return Ok(Identity::Admin);
     }
-    let mut hosts = headers.get_all(header::HOST).iter();
-    let (host, second) = (hosts.next(), hosts.next());
-    let loopback = host.is_some_and(|h| h.to_str().is_ok_and(is_loopback)) && second.is_none();
-    if !loopback || uri.authority().is_some_and(|a| !is_loopback(a.as_str())) {
-        let message = "without tokens this server answers only requests whose Host is a loopback \
-                       address or localhost";
-        return Err(Error::new(ErrorCode::Forbidden, message).with("header", "Host"));
+    if !app.keyring.asks() {
+        open::check(&parts.headers, &parts.uri)?;
+        return Ok(Identity::Open);
     }
-    if headers.get_all(header::ORIGIN).iter().any(|o| is_web_page(o.as_bytes())) {
-        let message = "without tokens this server does not answer web pages";
-        return Err(Error::new(ErrorCode::Forbidden, message).with("header", "Origin"));
+    if access == Some(Access::Anybody) {
+        return Ok(Identity::Unasked);
     }
-    Ok(Identity::Open)
+    let token = bearer::token(&parts.headers)?;
+    Ok(app.keyring.recognise(token).await?.into())
 }
 
 /// Whether `identity` may call routes of `access`; for which owner is looked at apart. Errors:
 /// `FORBIDDEN`.
-pub(crate) fn check(identity: Identity, access: Access) -> Result<()> {
-    match (identity, access) {
-        (Identity::Open | Identity::Admin, _) => Ok(()),
+pub(crate) fn check(identity: &Identity, access: Access) -> Result<()> {
+    use Identity as I;
+    let allowed = match access {
+        Access::Anybody => true,
+        Access::Owner => matches!(identity, I::Open | I::Admin | I::Owner(_)),
+        Access::Reader => matches!(identity, I::Open | I::Admin | I::Reader),
+        Access::Admin => matches!(identity, I::Open | I::Admin),
+        Access::Keys => matches!(identity, I::Admin),
+    };
+    if allowed {
+        return Ok(());
     }
+    let needed = match access {
+        Access::Anybody | Access::Owner => "a token of an owner, or the scope admin",
+        Access::Reader => "the scope containers:read or admin",
+        Access::Admin => "the scope admin",
+        Access::Keys => "a token with the scope admin, or the socket admin.sock",
+    };
+    Err(Error::new(ErrorCode::Forbidden, format!("this route needs {needed}")))
 }
 
-/// The owner for whom `identity` acts: of the path, else of the header or the query, else
-/// `local`. Errors: `VALIDATION_FAILED` of `owner`.
+/// The owner for whom `identity` acts: of the path, else of the header or the query, else its
+/// own, else `local`. An owner acts for itself alone: `None` where it names another. Errors:
+/// `VALIDATION_FAILED` of `owner`.
 pub(crate) fn acting_for(
-    identity: Identity,
+    identity: &Identity,
     of_path: Option<Owner>,
     headers: &HeaderMap,
     query: &Query,
-) -> Result<Owner> {
-    match identity {
-        Identity::Open | Identity::Admin => {}
-    }
-    if let Some(owner) = of_path {
-        return Ok(owner);
-    }
+) -> Result<Option<Owner>> {
+    let Identity::Owner(own) = identity else {
+        // Where the path names the owner, nothing else does.
+        let named = if of_path.is_some() { of_path } else { named(headers, query)? };
+        return Ok(Some(named.unwrap_or_else(Owner::local)));
+    };
+    let named = named(headers, query)?;
+    let others = of_path.iter().chain(&named).any(|owner| owner != own);
+    Ok((!others).then(|| own.clone()))
+}
+
+/// The owner that header or query name.
+fn named(headers: &HeaderMap, query: &Query) -> Result<Option<Owner>> {
     let mut named: Option<&str> = query.get("owner");
     for value in headers.get_all(OWNER) {
         let value = value.to_str().map_err(|_| {
@@ -84,37 +128,18 @@ pub(crate) fn acting_for(
         }
         named = Some(value);
     }
-    match named {
-        None => Ok(Owner::local()),
-        Some(name) => name.parse().map_err(|e| crate::path::refused("owner", &e)),
-    }
+    named.map(|name| name.parse().map_err(|e| crate::path::refused("owner", &e))).transpose()
 }
 
-/// Whether `host[:port]` is `localhost`, in 127.0.0.0/8, or `[::1]`.
-fn is_loopback(host: &str) -> bool {
-    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((v6, rest)) => {
-            let loopback = v6.parse::<std::net::Ipv6Addr>().is_ok_and(|a| a.is_loopback());
-            return loopback && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port));
-        }
-        None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
-    };
-    let v4 = || matches!(name.parse::<IpAddr>(), Ok(IpAddr::V4(a)) if a.is_loopback());
-    port.is_none_or(is_port) && (name.eq_ignore_ascii_case("localhost") || v4())
-}
-
-fn is_port(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u16>().is_ok()
-}
-
-/// Whether a browser sends this `Origin` for a page: from the web, or one that hides whence
-/// (`null`). Programs that are their own origin (`app://…`) are none.
-fn is_web_page(origin: &[u8]) -> bool {
-    let Ok(origin) = std::str::from_utf8(origin) else { return true };
-    let origin = origin.trim().to_ascii_lowercase();
-    matches!(origin.as_str(), "" | "null")
-        || origin.starts_with("http:")
-        || origin.starts_with("https:")
+/// What is answered to an owner who names another: what a sandbox that is not there would be
+/// answered, and the same way, whether or not the other has it. Nothing is made, on any method.
+pub(crate) async fn not_yours(app: &App, id: &RequestId, identity: &Identity) -> Error {
+    let missing = || Error::new(ErrorCode::SandboxNotFound, "no such sandbox");
+    let Identity::Owner(own) = identity else { return missing() };
+    // An id that nobody can have chosen.
+    let Ok(nothing) = format!("{id}{}", RequestId::new()).parse() else { return missing() };
+    let looked_up = app.sandboxes.record(&SandboxName::new(own.clone(), nothing)).await;
+    looked_up.err().unwrap_or_else(missing)
 }
 
 #[cfg(test)]

@@ -78,9 +78,11 @@ async fn answer(
     let expects = parts.headers.contains_key(header::EXPECT);
     let admitted = admit(app, id, routes, parts, body).await;
     match admitted {
-        Ok((Handler::Server(run) | Handler::Reader(run) | Handler::Admin(run), call, _)) => {
-            run(call).await
-        }
+        Ok((
+            Handler::Server(run) | Handler::Reader(run) | Handler::Admin(run) | Handler::Keys(run),
+            call,
+            _,
+        )) => run(call).await,
         Ok((Handler::Owner(run), call, target)) => run(call, target.owner()?).await,
         Ok((Handler::Sandbox(run), call, target)) => run(call, target.sandbox()?).await,
         Err(error) => {
@@ -100,14 +102,21 @@ async fn admit(
     parts: Parts,
     body: &mut Body,
 ) -> Result<(Handler, Call, path::Target)> {
-    let listening = parts.extensions.get::<Listening>().copied().unwrap_or_default();
-    let identity = auth::authenticate(listening, &parts.headers, &parts.uri)?;
-    let route = select(routes, &parts.method, parts.uri.path())?;
-    auth::check(identity, route.access())?;
+    let door = parts.extensions.get::<Listening>().copied().unwrap_or_default();
+    let route = select(routes, &parts.method, parts.uri.path());
+    let access = route.as_ref().ok().map(|route| route.access());
+    // Before all else, also before it is told that there is no such route.
+    let identity = auth::authenticate(app, door, access, &parts).await?;
+    let route = route?;
+    auth::check(&identity, route.access())?;
     let query = Query::parse(parts.uri.query(), |name| route.takes(name))?;
     let mut target = path::Target::of(route.path, parts.uri.path())?;
     if route.of_an_owner() {
-        target.owner = Some(auth::acting_for(identity, target.owner, &parts.headers, &query)?);
+        let owner = auth::acting_for(&identity, target.owner, &parts.headers, &query)?;
+        if owner.is_none() {
+            return Err(auth::not_yours(app, id, &identity).await);
+        }
+        target.owner = owner;
     }
     let mut incoming = body::Incoming::default();
     let body = match route.body {

@@ -23,13 +23,15 @@ mod refusal;
 mod reply;
 mod routes;
 mod server;
+mod tokens;
 mod v1;
 
-pub use auth::Listening;
+pub use self::auth::Listening;
 pub use openapi::document;
 pub use routes::{Access, BodyRule, ROUTES, Route, router};
 pub use server::{Listener, ServeError, serve};
 
+use ::auth::Keyring;
 use sandbox::Sandboxes;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,6 +42,8 @@ use std::time::Duration;
 pub struct App {
     /// The sandboxes of this server.
     pub sandboxes: Sandboxes,
+    /// Who may call.
+    pub keyring: Keyring,
     /// Bounds of the server.
     pub limits: Limits,
     /// Directories of the host, the data directory above all, whose names no 5xx may tell.
@@ -49,9 +53,10 @@ pub struct App {
 
 impl App {
     /// An app with the usual bounds.
-    pub fn new(sandboxes: Sandboxes) -> Self {
+    pub fn new(sandboxes: Sandboxes, keyring: Keyring) -> Self {
         let limits = Limits::default();
-        Self { sandboxes, limits, private: Arc::new([]), bodies: body::Budget::default() }
+        let bodies = body::Budget::default();
+        Self { sandboxes, keyring, limits, private: Arc::new([]), bodies }
     }
 
     /// Directories of the host whose names no 5xx may tell.

@@ -1,13 +1,14 @@
 //! The API as an OpenAPI document. What the table of routes knows (names, owners, errors) is
 //! added from there, so that the two cannot differ.
 
-use crate::routes::{ROUTES, Route};
+use crate::routes::{Access, ROUTES, Route};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use types::{ErrorBody, ErrorCode};
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, ResponseBuilder};
 
 #[derive(utoipa::OpenApi)]
@@ -26,6 +27,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         (name = "history", description = "What ran, and why it stopped."),
         (name = "users", description = "Sandboxes by user: adapters on the same sandboxes."),
         (name = "own", description = "The caller's own sandboxes: adapters on the same sandboxes."),
+        (name = "tokens", description = "Who may come in."),
         (name = "server", description = "The server itself."),
     ),
     components(schemas(ErrorBody, ErrorCode)),
@@ -43,14 +45,24 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         crate::documents::directory, crate::documents::record, crate::exec::of_a_user,
         crate::documents::destroy, crate::documents::own_record, crate::exec::own,
         crate::documents::own_stop,
+        crate::tokens::create, crate::tokens::list, crate::tokens::revoke,
         crate::meta::healthz, crate::meta::openapi,
     ),
 )]
 struct Base;
 
+/// What the document calls tokens.
+const BEARER: &str = "bearer";
+
 /// The document.
 pub fn document() -> OpenApi {
     let mut document = Base::openapi();
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("A token of `sandkeep token create`, or of the issuer that the server trusts. In open mode none is asked for."))
+        .build();
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme(BEARER, SecurityScheme::Http(bearer));
     for route in ROUTES {
         let item = document.paths.paths.get_mut(&route.documented());
         if let Some(operation) = item.and_then(|item| operation(item, route)) {
@@ -82,6 +94,9 @@ fn operation<'a>(item: &'a mut PathItem, route: &Route) -> Option<&'a mut Operat
 }
 
 fn describe(route: &Route, operation: &mut Operation) {
+    if route.access() != Access::Anybody {
+        operation.security = Some(vec![SecurityRequirement::new(BEARER, [""; 0])]);
+    }
     let parameters = operation.parameters.get_or_insert_default();
     for name in names_in(route.path).rev() {
         parameters.insert(0, name_parameter(name));
@@ -129,6 +144,7 @@ fn name_parameter(name: &str) -> Parameter {
     let plain = match name {
         "ctx" => Some("The context's id."),
         "checkpoint" => Some("The checkpoint's name."),
+        "token" => Some("The token's id; not its secret."),
         _ => None,
     };
     if let Some(what) = plain {
@@ -173,7 +189,7 @@ fn owner_parameter(name: &str, place: ParameterIn) -> Parameter {
         .name(name)
         .parameter_in(place)
         .required(Required::False)
-        .description(Some("For whom the caller acts, where it may choose; `local` by default."))
+        .description(Some("For whom the caller acts, where it may choose: an administrator, and in open mode everybody; `local` by default. Others act for themselves."))
         .schema(Some(name_schema()))
         .build()
 }

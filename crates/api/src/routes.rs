@@ -1,7 +1,7 @@
 //! The table of routes. What is not in it does not exist.
 
 use crate::dispatch::{Call, dispatch};
-use crate::{App, code, contexts, documents, exec, files, meta, path, v1};
+use crate::{App, code, contexts, documents, exec, files, meta, path, tokens, v1};
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::any;
@@ -38,6 +38,7 @@ pub(crate) enum Handler {
     Sandbox(fn(Call, SandboxName) -> Answer),
     Reader(fn(Call) -> Answer),
     Admin(fn(Call) -> Answer),
+    Keys(fn(Call) -> Answer),
 }
 
 /// Who may call a route.
@@ -49,8 +50,10 @@ pub enum Access {
     Owner,
     /// Who may read what all owners have (the scope `containers:read`), and administrators.
     Reader,
-    /// Administrators.
+    /// Administrators, and in open mode anybody.
     Admin,
+    /// Administrators who proved that they are: what they make here opens doors.
+    Keys,
 }
 
 /// One route.
@@ -75,6 +78,7 @@ impl Route {
             Handler::Owner(_) | Handler::Sandbox(_) => Access::Owner,
             Handler::Reader(_) => Access::Reader,
             Handler::Admin(_) => Access::Admin,
+            Handler::Keys(_) => Access::Keys,
         }
     }
 
@@ -103,7 +107,13 @@ impl Route {
         let owner: &[ErrorCode] =
             if self.of_an_owner() { &[E::ValidationFailed, E::Unavailable] } else { &[] };
         let own = self.errors.iter().copied().chain([body, owner]).flatten().copied();
-        own.chain([E::Forbidden, E::Internal])
+        let asked: &[ErrorCode] = match self.access() {
+            Access::Anybody => &[],
+            // Another owner's is not found, whatever it is.
+            Access::Owner => &[E::Unauthenticated, E::SandboxNotFound],
+            _ => &[E::Unauthenticated],
+        };
+        own.chain(asked.iter().copied()).chain([E::Forbidden, E::Internal])
     }
 
     /// Whether the route takes this query parameter.
@@ -129,6 +139,7 @@ macro_rules! routes {
     (@ Owner $f:path) => { Handler::Owner(|call, owner| Box::pin($f(call, owner))) };
     (@ Reader $f:path) => { Handler::Reader(|call| Box::pin($f(call))) };
     (@ Admin $f:path) => { Handler::Admin(|call| Box::pin($f(call))) };
+    (@ Keys $f:path) => { Handler::Keys(|call| Box::pin($f(call))) };
     (@ Sandbox $f:path) => { Handler::Sandbox(|call, name| Box::pin($f(call, name))) };
 }
 
@@ -181,6 +192,13 @@ const NO_CHECKPOINT: &[E] = &[E::CheckpointNotFound];
 const ENGINE: &[E] = &[E::EngineNotInstalled, E::NotSupported];
 /// What is kept of it must be whole, of an engine that is there, and can be kept again.
 const SAVED: &[E] = &[E::EngineChanged, E::SnapshotCorrupt, E::ExecutionNotSaved];
+
+/// What is of no owner may be badly asked for as well, and the server may be stopping.
+const BAD: &[E] = &[E::ValidationFailed, E::Unavailable];
+/// The same for what is written.
+const WRITE_ANY: &[E] = &[E::ValidationFailed, E::Unavailable, E::StorageFull];
+/// The token must be there.
+const TOKEN: &[E] = &[E::TokenNotFound];
 
 routes! {
     GET "/v1/sandboxes" ["prefix", "state", "limit", "cursor"] Ignored [] => Owner v1::list;
@@ -243,6 +261,10 @@ routes! {
     GET "/sandboxes/{name}" [] Ignored [] => Sandbox documents::own_record;
     POST "/sandboxes/{name}" [] Required(EXEC_BODY) [START, COMMAND, WRITE] => Sandbox exec::own;
     DELETE "/sandboxes/{name}" [] Ignored [] => Sandbox documents::own_stop;
+
+    POST "/v1/admin/tokens" [] Required(SMALL_BODY) [WRITE_ANY] => Keys tokens::create;
+    GET "/v1/admin/tokens" ["limit", "cursor"] Ignored [BAD] => Keys tokens::list;
+    DELETE "/v1/admin/tokens/{token}" [] Ignored [TOKEN, BAD] => Keys tokens::revoke;
 
     GET "/healthz" [] Ignored [] => Server meta::healthz;
     GET "/openapi.json" [] Ignored [] => Server meta::openapi;

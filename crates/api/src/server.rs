@@ -27,7 +27,7 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::fro
 /// Where the server listens.
 #[derive(Debug)]
 pub enum Listener {
-    /// Open mode; must be on loopback.
+    /// Callers prove who they are; in open mode it must be on loopback.
     Tcp(TcpListener),
     /// The administrator's socket: takes peers of this process's own uid, and root.
     Unix(UnixListener),
@@ -53,7 +53,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     if let Listener::Tcp(tcp) = &listener {
         let address = tcp.local_addr().map_err(ServeError::Listener)?;
-        if !address.ip().is_loopback() {
+        if !app.keyring.asks() && !address.ip().is_loopback() {
             return Err(ServeError::NotLoopback(address));
         }
     }
@@ -104,7 +104,7 @@ async fn accept(
         match accepted {
             Ok(Socket::Tcp(stream)) => {
                 prepare(&stream);
-                return Some((Socket::Tcp(stream), Listening::Open, place));
+                return Some((Socket::Tcp(stream), Listening::Tcp, place));
             }
             Ok(Socket::Unix(stream)) => {
                 let admin = is_admin(&stream);

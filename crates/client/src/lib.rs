@@ -33,6 +33,7 @@ mod http;
 mod lines;
 mod routes;
 mod stream;
+mod tokens;
 mod unix;
 mod watch;
 

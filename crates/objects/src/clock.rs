@@ -19,6 +19,11 @@ impl Clock {
         Self { offset: std::env::var_os("SANDKEEP_TEST_CLOCK").map(|p| Arc::new(p.into())) }
     }
 
+    /// The machine's clock, and what stands in the file, as above.
+    pub fn shifted_by(file: PathBuf) -> Self {
+        Self { offset: Some(Arc::new(file)) }
+    }
+
     /// Wall time, ms since the epoch.
     pub fn now_ms(&self) -> i64 {
         let ms = match SystemTime::now().duration_since(UNIX_EPOCH) {

@@ -1,5 +1,5 @@
 //! Durable state in domain terms: sandboxes, records, stops, alarms, executions, code
-//! contexts, outbox.
+//! contexts, outbox, tokens.
 //!
 //! The only authority on what exists, what ran, why it stopped and when an alarm is due, and the
 //! only crate that opens the database. One SQLite file in WAL mode, one writer thread with group
@@ -25,7 +25,7 @@ mod writer;
 pub use error::{Error, Result};
 pub use model::{
     CheckpointRow, ContextRow, ContextState, ListFilter, OutboxItem, SandboxRow, SnapshotRow,
-    StopRecord,
+    StopRecord, TokenRow,
 };
 pub use open::Options;
 pub use store::Store;

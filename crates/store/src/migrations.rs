@@ -8,6 +8,7 @@ use std::path::Path;
 const FILES: &[&str] = &[
     include_str!("../migrations/0001_store.sql"),
     include_str!("../migrations/0002_contexts.sql"),
+    include_str!("../migrations/0003_tokens.sql"),
 ];
 
 /// Refuses what a newer release wrote, before anything is written.

@@ -1,8 +1,10 @@
 //! What the store keeps, as its callers see it.
 
 mod contexts;
+mod tokens;
 
 pub use contexts::{CheckpointRow, ContextRow, ContextState, SnapshotRow};
+pub use tokens::TokenRow;
 
 use std::collections::BTreeMap;
 use types::{Cause, ObjectId, Record, SandboxName, Settings, State};

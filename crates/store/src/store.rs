@@ -1,6 +1,7 @@
 //! The handle.
 
 mod contexts;
+mod tokens;
 
 use crate::cursor::Place;
 use crate::ops::{executions, lifecycle, lists, outbox, sandboxes, sweep};

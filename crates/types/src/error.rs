@@ -48,6 +48,8 @@ codes! {
     ContextNotFound = "CONTEXT_NOT_FOUND", 404, false;
     /// No such checkpoint of this context.
     CheckpointNotFound = "CHECKPOINT_NOT_FOUND", 404, false;
+    /// No such token.
+    TokenNotFound = "TOKEN_NOT_FOUND", 404, false;
     /// No such file or directory (ENOENT).
     FileNotFound = "FILE_NOT_FOUND", 404, false;
     /// The route exists below `/v1`, the method does not.

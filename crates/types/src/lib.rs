@@ -14,6 +14,7 @@ mod info;
 mod record;
 mod settings;
 mod time;
+mod token;
 
 pub use code::{
     BindingInfo, BindingList, CODE_MAX, CODE_OUTPUT_MAX, CODE_TIMEOUT_MAX_MS, CODE_TIMEOUT_MS,
@@ -37,3 +38,4 @@ pub use info::{DirectoryEntry, Page, SandboxInfo, SandboxSummary, StopRequest, W
 pub use record::{Cause, Record, State, Stop};
 pub use settings::{Limits, Patch, Settings, SettingsRequest, TimeDefaults};
 pub use time::iso8601;
+pub use token::{Grant, NewToken, Scope, TokenInfo, TokenPage, TokenRequest};

@@ -12,12 +12,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("workspace", &["types"]),
     ("interpreters", &["spawner", "types", "workspace"]),
     ("sandbox", &["containers", "interpreters", "objects", "store", "types", "workspace"]),
-    ("api", &["sandbox", "types"]),
+    ("auth", &["objects", "store", "types"]),
+    ("api", &["auth", "sandbox", "types"]),
     ("client", &["types"]),
     (
         "sandkeep",
         &[
             "api",
+            "auth",
             "client",
             "containers",
             "interpreters",

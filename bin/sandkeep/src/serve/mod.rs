@@ -11,6 +11,7 @@ use crate::output::say;
 use crate::signals;
 use anyhow::Context as _;
 use api::{App, Listener};
+use auth::Keyring;
 use objects::Clock;
 use sandbox::{OnStop, Options, Sandboxes};
 use std::path::Path;
@@ -31,8 +32,10 @@ const STOPS_AT_ONCE: usize = 16;
 pub fn run(config: Config, data: &Path) -> anyhow::Result<u8> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     log::begin(config.log_format)?;
-    if !config.listen.ip().is_loopback() {
-        return Err(refused(config.listen).into());
+    // Where nothing is there yet there are no tokens, and nothing is made.
+    let bare = !data.join("store.db").exists();
+    if !config.listen.ip().is_loopback() && (config.open || bare) {
+        return Err(refused(config.listen, config.open).into());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(serve(config, data));
@@ -41,12 +44,14 @@ pub fn run(config: Config, data: &Path) -> anyhow::Result<u8> {
     code.map(|()| 0)
 }
 
-fn refused(address: std::net::SocketAddr) -> Failure {
+fn refused(address: std::net::SocketAddr, open: bool) -> Failure {
+    let why = if open { "tokens are set aside" } else { "there are no tokens" };
     let text = format!(
-        "there are no tokens, so whoever reaches the server may do anything: \
+        "{why}, so whoever reaches the server may do anything: \
          it listens on loopback only, not on {address}"
     );
-    Failure::new(text).hint(format!("use --listen 127.0.0.1:{}", address.port()))
+    let refused = Failure::new(text).hint(format!("use --listen 127.0.0.1:{}", address.port()));
+    if open { refused } else { refused.hint("or make a token first: sandkeep token create --help") }
 }
 
 async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
@@ -54,6 +59,11 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
     let mut asked_to_end = Box::pin(signals::asked_to_end()?);
     // First the lock: nothing of another server's may be touched.
     let store = Store::open(store::Options { dir: data.to_owned() })?;
+    let keys = auth::Options { open: config.open, clock: Clock::from_environment() };
+    let keyring = Keyring::open(store.clone(), keys).await?;
+    if !config.listen.ip().is_loopback() && !keyring.asks() {
+        return Err(refused(config.listen, config.open).into());
+    }
     let tcp = TcpListener::bind(config.listen).await.map_err(|error| {
         Failure::new(format!("cannot listen on {}: {error}", config.listen))
             .hint("choose another address with --listen; port 0 takes any free one")
@@ -76,7 +86,7 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
         .context("cannot take up the sandboxes")?;
     let socket = admin::Socket::bind(data)?;
 
-    let app = App::new(sandboxes.clone()).keeping_private([data.to_owned()]);
+    let app = App::new(sandboxes.clone(), keyring.clone()).keeping_private([data.to_owned()]);
     let (stop, stopping) = watch::channel(());
     let listeners = [Listener::Tcp(tcp), Listener::Unix(socket.listener()?)];
     let serving: Vec<_> = listeners
@@ -89,7 +99,7 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
             }))
         })
         .collect();
-    announce(&config, address, data, &*engine, interpreters.as_ref());
+    announce(&config, address, data, &*engine, interpreters.as_ref(), &keyring);
 
     let signal = (&mut asked_to_end).await;
     tracing::info!(signal, "ending");
@@ -115,6 +125,7 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
         }
         _ = &mut again => tracing::warn!("ending at once"),
     }
+    keyring.flush().await;
     socket.remove();
     // Where instances live on theirs stay too; the next server makes what it needs.
     if let Err(error) = containers::remove_cgroup_parents(data) {
@@ -152,6 +163,7 @@ fn announce(
     data: &Path,
     engine: &dyn containers::Engine,
     interpreters: Option<&interpreters::Interpreters>,
+    keyring: &Keyring,
 ) {
     let after = |ms| match ms {
         0 => "never".to_owned(),
@@ -165,6 +177,14 @@ fn announce(
     say(format_args!("instances stop: {}", after(config.idle_limit)));
     say(format_args!("sandboxes expire (idle TTL): {}", after(config.idle_ttl)));
     code::announce(config, interpreters);
-    say(format_args!("open mode: whoever reaches this address may do anything"));
+    if keyring.asks() {
+        say(format_args!("callers are asked for a token"));
+        if !address.ip().is_loopback() {
+            say(format_args!("tokens travel in clear text: put TLS in front of this address"));
+        }
+    } else {
+        let aside = if keyring.is_set_up() { ", tokens are set aside" } else { "" };
+        say(format_args!("open mode{aside}: whoever reaches this address may do anything"));
+    }
     say(format_args!("listening on http://{address}"));
 }

@@ -19,6 +19,7 @@ pub mod settings;
 pub mod start;
 pub mod stop;
 pub mod stops;
+pub mod token;
 pub mod touch;
 pub mod version;
 

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "COMMAND")]
     #[serde(skip_serializing_if = "Option::is_none")]
     on_stop: Option<String>,
-    /// Let anyone in who reaches the loopback address; this release does so in any case.
+    /// Let anyone in who reaches the loopback address, although there are tokens.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[serde(skip_serializing_if = "Option::is_none")]
     open: Option<bool>,

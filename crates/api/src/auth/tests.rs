@@ -1,4 +1,6 @@
+use super::open::{check as let_in, is_loopback, is_web_page};
 use super::*;
+use hyper::{Uri, header};
 
 #[test]
 fn loopback_hosts() {
@@ -59,12 +61,85 @@ fn web_pages() {
 fn all_hosts_of_a_request_count() {
     let uri: Uri = "/healthz".parse().unwrap();
     let mut headers = HeaderMap::new();
-    assert!(authenticate(Listening::Open, &headers, &uri).is_err());
-    assert_eq!(authenticate(Listening::Admin, &headers, &uri), Ok(Identity::Admin));
+    assert!(let_in(&headers, &uri).is_err());
     headers.append(header::HOST, "localhost".parse().unwrap());
-    assert_eq!(authenticate(Listening::Open, &headers, &uri), Ok(Identity::Open));
+    assert_eq!(let_in(&headers, &uri), Ok(()));
     let absolute: Uri = "http://evil.example/healthz".parse().unwrap();
-    assert!(authenticate(Listening::Open, &headers, &absolute).is_err());
+    assert!(let_in(&headers, &absolute).is_err());
     headers.append(header::HOST, "localhost".parse().unwrap());
-    assert!(authenticate(Listening::Open, &headers, &uri).is_err());
+    assert!(let_in(&headers, &uri).is_err());
+}
+
+#[test]
+fn one_bearer_and_nothing_else() {
+    let sent = |values: &[&[u8]]| {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            let value = hyper::header::HeaderValue::from_bytes(value).unwrap();
+            headers.append(header::AUTHORIZATION, value);
+        }
+        bearer::token(&headers).map(str::to_owned)
+    };
+    for good in ["Bearer abc", "bearer abc", "BEARER  abc", " Bearer abc "] {
+        assert_eq!(sent(&[good.as_bytes()]).as_deref(), Ok("abc"), "{good}");
+    }
+    let bad: [&[u8]; 10] = [
+        b"",
+        b"Bearer",
+        b"Bearer ",
+        b"abc",
+        b"Basic YTpi",
+        b"Bearer a b",
+        b"Bearer a,b",
+        b"Bearer \"a\"",
+        b"Bearer\tabc",
+        b"Bearer \xc3\xa4",
+    ];
+    for bad in bad {
+        let error = sent(&[bad]).unwrap_err();
+        assert_eq!(error.code, ErrorCode::Unauthenticated, "{bad:?}");
+    }
+    assert!(sent(&[]).is_err());
+    assert!(sent(&[b"Bearer abc", b"Bearer abc"]).is_err());
+}
+
+#[test]
+fn an_owner_acts_for_itself_alone() {
+    let owner = |name: &str| name.parse::<Owner>().unwrap();
+    let ada = Identity::Owner(owner("ada"));
+    let acts = |identity: &Identity, path: Option<&str>, header: Option<&str>, query: &str| {
+        let mut headers = HeaderMap::new();
+        if let Some(header) = header {
+            headers.insert(OWNER, header.parse().unwrap());
+        }
+        let query = Query::parse(Some(query), |name| name == "owner").unwrap();
+        acting_for(identity, path.map(owner), &headers, &query)
+    };
+    for (path, header, query) in [
+        (None, None, ""),
+        (Some("ada"), None, ""),
+        (None, Some("ada"), ""),
+        (None, None, "owner=ada"),
+        (Some("ada"), Some("ada"), ""),
+    ] {
+        assert_eq!(acts(&ada, path, header, query), Ok(Some(owner("ada"))));
+    }
+    for (path, header, query) in [
+        (Some("bob"), None, ""),
+        (Some("Ada"), None, ""),
+        (None, Some("bob"), ""),
+        (None, Some("ADA"), ""),
+        (None, None, "owner=bob"),
+        (Some("ada"), Some("bob"), ""),
+        (Some("bob"), Some("ada"), ""),
+    ] {
+        assert_eq!(acts(&ada, path, header, query), Ok(None), "{path:?} {header:?} {query}");
+    }
+    for identity in [Identity::Admin, Identity::Open] {
+        assert_eq!(acts(&identity, None, None, ""), Ok(Some(Owner::local())));
+        assert_eq!(acts(&identity, Some("bob"), None, ""), Ok(Some(owner("bob"))));
+        assert_eq!(acts(&identity, None, Some("bob"), ""), Ok(Some(owner("bob"))));
+    }
+    assert!(acts(&ada, None, Some("a/b"), "").is_err());
+    assert!(acts(&ada, None, Some("bob"), "owner=ada").is_err());
 }

@@ -7,6 +7,7 @@ mod engine;
 pub mod wire;
 
 use api::App;
+use auth::Keyring;
 use axum::body::Body;
 use http_body_util::BodyExt;
 use hyper::{Method, Request, StatusCode, header};
@@ -78,8 +79,9 @@ impl Bench {
             clock,
             code: CodeOptions::default(),
         };
+        let keyring = Keyring::open(store.clone(), auth::Options::default()).await.unwrap();
         let sandboxes = Sandboxes::open(store, engine, options).await.unwrap();
-        let app = App::new(sandboxes).keeping_private([dir.path().to_owned()]);
+        let app = App::new(sandboxes, keyring).keeping_private([dir.path().to_owned()]);
         Self { router: api::router(app.clone()), app, dir }
     }
 
@@ -109,5 +111,10 @@ impl Bench {
 
 pub fn request(method: &str, path: &str) -> hyper::http::request::Builder {
     let method: Method = method.parse().unwrap();
-    Request::builder().method(method).uri(path).header(header::HOST, "localhost")
+    let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+    // Open mode does not reach these.
+    match path.starts_with("/v1/admin/tokens") {
+        true => request.extension(api::Listening::Admin),
+        false => request,
+    }
 }

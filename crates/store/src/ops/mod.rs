@@ -9,6 +9,7 @@ pub(crate) mod outbox;
 pub(crate) mod rows;
 pub(crate) mod sandboxes;
 pub(crate) mod sweep;
+pub(crate) mod tokens;
 
 #[cfg(test)]
 mod plans;

@@ -1,6 +1,6 @@
 //! No list reads a whole table, and none sorts: the plans of the very statements that run.
 
-use super::{checkpoints, contexts, executions, lists, outbox, sweep};
+use super::{checkpoints, contexts, executions, lists, outbox, sweep, tokens};
 use crate::{ListFilter, migrations};
 use rusqlite::Connection;
 use types::State;
@@ -36,6 +36,10 @@ fn statements() -> Vec<(String, &'static str)> {
             "INDEX sandboxes_tombstones (destroyed_at>? AND destroyed_at<?)",
         ),
         (sweep::EXECUTIONS.into(), "INDEX executions_by_age (started_at<?)"),
+        (tokens::select(tokens::ONE), "INDEX sqlite_autoindex_tokens_2 (digest=?)"),
+        (tokens::select(tokens::PAGE), "INTEGER PRIMARY KEY (rowid>?)"),
+        (tokens::REVOKED.into(), "INDEX tokens_revoked (revoked_at<?)"),
+        (tokens::EXPIRED.into(), "INDEX tokens_expiring (expires_at<?)"),
     ]
 }
 
