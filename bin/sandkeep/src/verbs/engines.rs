@@ -54,8 +54,7 @@ enum Verb {
         /// The engines.
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
-        /// Remove it all the same: those contexts answer ENGINE_CHANGED or ENGINE_NOT_INSTALLED
-        /// until it is installed again, from the same package and by the same version of sandkeep.
+        /// Remove it all the same: the memory of those contexts cannot be used again.
         #[arg(long)]
         force: bool,
     },

@@ -64,7 +64,9 @@ fn what_is_damaged_is_named_and_mended() {
     };
     verify("");
     // Nobody is asked for what is there: no program that fetches is found.
-    let nowhere = |command: &mut Command| drop(command.env("PATH", place.path()));
+    let nowhere = |command: &mut Command| {
+        command.env("PATH", place.path());
+    };
     let install = || {
         let (code, _, stderr) = verb(&cache, &["install", "perl"], nowhere);
         assert_eq!(code, 0, "{stderr}");
@@ -174,8 +176,12 @@ fn an_engine_that_contexts_need_is_not_removed() {
     let (code, _, stderr) = back.verb(&["code", "n", "--language", "perl", "-e", "$x"]);
     assert_eq!(code, 125);
     assert!(stderr.contains("sandkeep engines install perl"), "{stderr}");
-    // It comes while the server runs, and is the same: nothing is lost.
+    // It comes while the server runs, and its base is another one: that is told, and what is new
+    // works.
     let (code, _, stderr) = verb(&cache, &["install", "perl"], |_| {});
     assert_eq!(code, 0, "{stderr}");
-    assert_eq!(back.ok(&["code", "n", "--language", "perl", "-e", "$x + 1"]), "42\n");
+    let (code, _, stderr) = back.verb(&["code", "n", "--language", "perl", "-e", "$x"]);
+    assert_eq!(code, 125);
+    assert!(stderr.contains("belongs to another build of perl"), "{stderr}");
+    assert_eq!(back.ok(&["code", "m", "--language", "perl", "-e", "6 * 7"]), "42\n");
 }

@@ -162,14 +162,10 @@ impl Cache {
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         catalogue::find(name)?;
         let lock = self.lock()?;
-        let mut builds = self.builds()?;
-        let before = builds.len();
-        builds.retain(|build| build.name != name);
-        if builds.len() == before {
+        if !self.builds()?.iter().any(|build| build.name == name) {
             return Err(Error::NotInstalled { name: name.to_owned() });
         }
-        self.write_index(&lock, builds)?;
-        self.sweep(&lock)
+        self.forget(&lock, |build| build.name == name)
     }
 
     /// Adds a build, in the place of those of the same module and base.
@@ -181,6 +177,22 @@ impl Cache {
         builds.retain(|b| !same(b));
         builds.push(build);
         self.write_index(lock, builds)
+    }
+
+    /// Takes builds off the list, and removes what no other one needs.
+    pub(crate) fn forget(
+        &self,
+        lock: &Lock,
+        lost: impl Fn(&EngineBuild) -> bool,
+    ) -> Result<(), Error> {
+        let mut builds = self.builds()?;
+        let before = builds.len();
+        builds.retain(|build| !lost(build));
+        if builds.len() == before {
+            return Ok(());
+        }
+        self.write_index(lock, builds)?;
+        self.sweep(lock)
     }
 
     fn write_index(&self, _lock: &Lock, builds: Vec<EngineBuild>) -> Result<(), Error> {

@@ -69,7 +69,13 @@ pub fn install(
         // Who held the lock may have done it.
         let build = match current(cache, spec)? {
             Some(build) => build,
-            None => Run { cache, spec, lock: &lock, say: &mut say }.all()?,
+            None => {
+                let build = Run { cache, spec, lock: &lock, say: &mut say }.all()?;
+                // One whose base is damaged is of no use to the contexts that need it.
+                let lost = |b: &EngineBuild| b.name == spec.name && check(cache, b).is_err();
+                cache.forget(&lock, lost)?;
+                build
+            }
         };
         say(Step::Done, None);
         builds.push(build);
