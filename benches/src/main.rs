@@ -3,13 +3,15 @@
 //!
 //! Reading order: `report` (rows and verdicts), `place` (root file system and directories),
 //! `ours`, `rivals` (runc, bubblewrap, the bare calls), `engine` (the rows of both), `server` (a
-//! daemon to ask), `http`, `crowd` (many sandboxes), `durable` (the store), `contexts` (code).
+//! daemon to ask), `http`, `crowd` (many sandboxes), `durable` (the store), `contexts` (code),
+//! `lists`.
 
 mod contexts;
 mod crowd;
 mod durable;
 mod engine;
 mod http;
+mod lists;
 mod ours;
 mod place;
 mod report;
@@ -25,7 +27,7 @@ use std::path::PathBuf;
 #[derive(Parser)]
 struct Args {
     /// What to measure.
-    #[arg(value_parser = ["engine", "contexts"])]
+    #[arg(value_parser = ["engine", "contexts", "lists"])]
     what: String,
     /// The program, built for release.
     #[arg(long)]
@@ -82,6 +84,11 @@ async fn measure(args: &Args, rounds: usize) -> anyhow::Result<Report> {
         };
         let cache = args.engine_cache.as_ref().context("--engine-cache is missing")?;
         contexts::measure(&place, &peer, cache, rounds, &mut report).await?;
+        return Ok(report);
+    }
+    if args.what == "lists" {
+        let mut report = Report::new("lists", rounds);
+        lists::measure(&place, rounds, &mut report).await?;
         return Ok(report);
     }
     let mut report = Report::new("engine", rounds);

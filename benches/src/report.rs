@@ -40,6 +40,14 @@ Ours are over HTTP, and each execution is on the disk before it is answered.
 
 ";
 
+/// What is listed, in `bench lists`.
+const LISTS_NOTES: &str = "\
+One store has an owner with 100 sandboxes, one with 10 000 and one with 100 000; every tenth sandbox has the
+label of which pages are read. Pages are of 100 and over HTTP; the owners take turns, so that all see the same
+machine. \"From the middle\" goes on from a cursor behind the first half.
+
+";
+
 struct Row {
     what: String,
     found: String,
@@ -107,6 +115,7 @@ impl Report {
         let _ = writeln!(text, "Machine: {}.\n", machine(&self.load));
         text += match self.what {
             "engine" => ENGINE_PEERS,
+            "lists" => LISTS_NOTES,
             _ => CONTEXTS_PEERS,
         };
         text += "| what | found | target | |\n|---|---|---|---|\n";

@@ -69,6 +69,11 @@ impl Server {
         Ok(())
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its process and all below it.
     pub fn family(&self) -> anyhow::Result<Vec<u32>> {
         let mut parents = Vec::new();

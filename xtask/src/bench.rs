@@ -14,8 +14,9 @@ const PYODIDE: &str = "314.0.7";
 #[derive(clap::Args)]
 pub struct Args {
     /// `engine`: instances, commands, HTTP, the store, memory; beside runc, bubblewrap and the
-    /// bare system calls. `contexts`: code, beside ipykernel and pyodide.
-    #[arg(value_parser = ["engine", "contexts"])]
+    /// bare system calls. `contexts`: code, beside ipykernel and pyodide. `lists`: pages among few
+    /// sandboxes and among many.
+    #[arg(value_parser = ["engine", "contexts", "lists"])]
     what: String,
     /// Fewer rounds, and docs/benchmarks*.md is left as it is.
     #[arg(long)]
@@ -45,6 +46,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             bench.arg("--engine-cache").arg(cache);
             "docs/benchmarks-contexts.md"
         }
+        "lists" => "docs/benchmarks-lists.md",
         _ => "docs/benchmarks.md",
     };
     if args.quick {

@@ -50,6 +50,7 @@ pub enum Verb {
     Contexts(verbs::contexts::Args),
     Cp(verbs::cp::Args),
     Env(verbs::env::Args),
+    Label(verbs::label::Args),
     Ls(verbs::ls::Args),
     Inspect(verbs::inspect::Args),
     Stops(verbs::stops::Args),

@@ -96,8 +96,20 @@ pub struct Config {
     pub engine_cache: Option<PathBuf>,
     /// Names for engines, over the usual ones: in the file alone.
     pub bindings: BTreeMap<String, String>,
+    /// What the account's list is known by: in the file alone.
+    pub account: Account,
     /// How the log looks.
     pub log_format: LogFormat,
+}
+
+/// What the account's list is known by; what is absent may be called anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Account {
+    /// The account: a UUID or a name.
+    pub id: Option<String>,
+    /// The application: a UUID or a name.
+    pub application: Option<String>,
 }
 
 impl Config {
@@ -122,6 +134,14 @@ impl Config {
             .merge(Serialized::from(flags, Profile::Default));
         let config: Self = figment.extract().map_err(|e| explain(&e, file))?;
         config.time().validate().map_err(|e| Failure::new(format!("the configuration: {e}")))?;
+        for (key, name) in
+            [("id", &config.account.id), ("application", &config.account.application)]
+        {
+            if name.as_ref().is_some_and(|n| n.is_empty() || n.len() > 255 || n.contains('/')) {
+                let text = format!("account.{key} must have 1 to 255 bytes and no slash");
+                return Err(Failure::new(text).hint("it is one segment of a path").into());
+            }
+        }
         if let Some(base) = config.id_base.filter(|base| !ID_BASES.contains(base)) {
             let (first, last) = (ID_BASES.start(), ID_BASES.end());
             let text = format!("the id base {base} is not between {first} and {last}");
@@ -158,6 +178,7 @@ fn defaults() -> serde_json::Value {
         "disk-floor": null,
         "engine-cache": null,
         "bindings": {},
+        "account": {},
         "log-format": "text",
     })
 }
@@ -200,8 +221,9 @@ fn explain(error: &figment::Error, file: Option<&Path>) -> Failure {
         _ => String::new(),
     };
     match &error.kind {
-        Kind::UnknownField(field, _) => Failure::new(format!("unknown key {field:?}{from}"))
-            .hint(format!("the keys are {}, and the table [bindings]", KEYS.join(", "))),
+        Kind::UnknownField(field, _) => Failure::new(format!("unknown key {field:?}{from}")).hint(
+            format!("the keys are {}, and the tables [bindings] and [account]", KEYS.join(", ")),
+        ),
         kind if key.is_empty() => Failure::new(format!("the configuration{from}: {kind}")),
         kind => Failure::new(format!("{key:?}{from}: {kind}")),
     }

@@ -48,6 +48,7 @@ fn run(Cli { global, verb }: Cli) -> anyhow::Result<u8> {
             Verb::Contexts(args) => args.run(&global).await,
             Verb::Cp(args) => args.run(&global).await,
             Verb::Env(args) => args.run(&global).await,
+            Verb::Label(args) => args.run(&global).await,
             Verb::Ls(args) => args.run(&global).await,
             Verb::Inspect(args) => args.run(&global).await,
             Verb::Stops(args) => args.run(&global).await,

@@ -5,7 +5,7 @@ mod common;
 use common::{run, sandkeep, told};
 use std::time::{Duration, Instant};
 
-const VERBS: [&str; 37] = [
+const VERBS: [&str; 38] = [
     "serve",
     "run",
     "exec",
@@ -22,6 +22,7 @@ const VERBS: [&str; 37] = [
     "contexts forget",
     "cp",
     "env",
+    "label",
     "ls",
     "inspect",
     "stops",

@@ -3,7 +3,7 @@
 use crate::auth::{self, Listening};
 use crate::connection::Client;
 use crate::query::Query;
-use crate::reply::{self, RequestId};
+use crate::reply::{self, RequestId, Shape};
 use crate::routes::{BodyRule, Handler, Route};
 use crate::{App, body, path};
 use axum::body::Body;
@@ -51,6 +51,7 @@ pub(crate) async fn dispatch(
     let began = Instant::now();
     let (parts, mut body) = request.into_parts();
     let pattern = routes.first().map_or("none", |r| r.path);
+    let shape = Shape::of(parts.uri.path());
     // The pattern, not the path: what a caller writes there is not ours to repeat.
     let span = tracing::info_span!("request", %id, method = %parts.method, route = pattern);
     let answer = async {
@@ -59,7 +60,7 @@ pub(crate) async fn dispatch(
         let mut response = work
             .await
             .unwrap_or_else(panicked)
-            .unwrap_or_else(|error| reply::error(&app.private, &id, error));
+            .unwrap_or_else(|error| reply::error(&app.private, &id, error, shape));
         reply::finish(&mut response, &id);
         let ms = began.elapsed().as_millis();
         tracing::debug!(status = response.status().as_u16(), ms, "answered");

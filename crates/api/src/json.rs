@@ -4,7 +4,7 @@ use hyper::{HeaderMap, header};
 use serde::Deserializer;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use types::{Error, ErrorCode, Patch, Result};
 
@@ -52,21 +52,18 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 /// Reads a [`Patch`], whose own reading forgets where it was.
 pub(crate) fn parse_patch(bytes: &[u8]) -> Result<Patch> {
     let mut fields: Map<String, Value> = parse(bytes)?;
-    let env_vars = match fields.remove("envVars") {
-        None => None,
-        Some(vars) => {
-            let one = Value::Object(Map::from_iter([("envVars".to_owned(), vars)]));
-            #[derive(serde::Deserialize)]
-            #[serde(rename_all = "camelCase")]
-            struct One {
-                env_vars: Option<std::collections::BTreeMap<String, Option<String>>>,
-            }
-            let one: One = serde_path_to_error::deserialize(one).map_err(|e| refused(&e))?;
-            one.env_vars
-        }
-    };
+    #[derive(Default, serde::Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Own {
+        env_vars: Option<BTreeMap<String, Option<String>>>,
+        labels: Option<BTreeMap<String, Option<String>>>,
+    }
+    let own = ["envVars", "labels"].iter().filter_map(|name| fields.remove_entry(*name));
+    let own = Value::Object(own.collect());
+    let own: Own = serde_path_to_error::deserialize(own).map_err(|e| refused(&e))?;
     let settings = serde_path_to_error::deserialize(Value::Object(fields));
-    Ok(Patch { env_vars, settings: settings.map_err(|e| refused(&e))? })
+    let settings = settings.map_err(|e| refused(&e))?;
+    Ok(Patch { env_vars: own.env_vars, labels: own.labels, settings })
 }
 
 /// Checks that it is one object in which no key stands twice, however deep.

@@ -5,6 +5,7 @@
 //! API document are built and which the tests walk.
 
 mod accept;
+mod account;
 mod auth;
 mod body;
 mod code;
@@ -15,6 +16,7 @@ mod documents;
 mod exec;
 mod files;
 mod json;
+mod lists;
 mod meta;
 mod openapi;
 mod path;
@@ -27,6 +29,7 @@ mod tokens;
 mod v1;
 
 pub use self::auth::Listening;
+pub use account::Account;
 pub use openapi::document;
 pub use routes::{Access, BodyRule, ROUTES, Route, router};
 pub use server::{Listener, ServeError, serve};
@@ -48,6 +51,8 @@ pub struct App {
     pub limits: Limits,
     /// Directories of the host, the data directory above all, whose names no 5xx may tell.
     pub private: Arc<[PathBuf]>,
+    /// What the account's list answers to.
+    pub account: Arc<Account>,
     bodies: body::Budget,
 }
 
@@ -56,7 +61,15 @@ impl App {
     pub fn new(sandboxes: Sandboxes, keyring: Keyring) -> Self {
         let limits = Limits::default();
         let bodies = body::Budget::default();
-        Self { sandboxes, keyring, limits, private: Arc::new([]), bodies }
+        let account = Arc::default();
+        Self { sandboxes, keyring, limits, private: Arc::new([]), account, bodies }
+    }
+
+    /// The account and the application that alone are known below `/client/v4`.
+    #[must_use]
+    pub fn of_account(mut self, account: Account) -> Self {
+        self.account = Arc::new(account);
+        self
     }
 
     /// Directories of the host whose names no 5xx may tell.

@@ -1,10 +1,11 @@
 //! The API as an OpenAPI document. What the table of routes knows (names, owners, errors) is
 //! added from there, so that the two cannot differ.
 
+use crate::reply::Shape;
 use crate::routes::{Access, ROUTES, Route};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
-use types::{ErrorBody, ErrorCode};
+use types::{AccountFailure, ErrorBody, ErrorCode};
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -28,11 +29,12 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         (name = "users", description = "Sandboxes by user: adapters on the same sandboxes."),
         (name = "own", description = "The caller's own sandboxes: adapters on the same sandboxes."),
         (name = "tokens", description = "Who may come in."),
+        (name = "account", description = "Every sandbox that was ever started, for clients of the Containers API."),
         (name = "server", description = "The server itself."),
     ),
-    components(schemas(ErrorBody, ErrorCode)),
+    components(schemas(ErrorBody, ErrorCode, AccountFailure)),
     paths(
-        crate::v1::list, crate::v1::put, crate::v1::patch, crate::v1::info, crate::v1::destroy,
+        crate::lists::own, crate::lists::all, crate::v1::put, crate::v1::patch, crate::v1::info, crate::v1::destroy,
         crate::v1::start, crate::exec::v1, crate::v1::stop, crate::v1::touch, crate::v1::stops,
         crate::v1::executions, crate::v1::logs,
         crate::files::root, crate::files::change, crate::files::get, crate::files::put,
@@ -46,6 +48,8 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         crate::documents::destroy, crate::documents::own_record, crate::exec::own,
         crate::documents::own_stop,
         crate::tokens::create, crate::tokens::list, crate::tokens::revoke,
+        crate::account::applications, crate::account::instances, crate::account::instances_v2,
+        crate::account::instance,
         crate::meta::healthz, crate::meta::openapi,
     ),
 )]
@@ -110,14 +114,18 @@ fn describe(route: &Route, operation: &mut Operation) {
         by_status.entry(code.http_status()).or_default().insert(code.as_str());
     }
     for (status, codes) in by_status {
-        let response = error_response(codes);
+        let response = error_response(codes, Shape::of(route.path));
         operation.responses.responses.insert(status.to_string(), response.into());
     }
 }
 
-fn error_response(codes: BTreeSet<&str>) -> Response {
+fn error_response(codes: BTreeSet<&str>, shape: Shape) -> Response {
     let codes: Vec<String> = codes.into_iter().map(|code| format!("`{code}`")).collect();
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
+    let name = match shape {
+        Shape::Own => "ErrorBody",
+        Shape::Account => "AccountFailure",
+    };
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(name))).build();
     ResponseBuilder::new()
         .description(codes.join(", "))
         .content("application/json", content)
@@ -145,6 +153,9 @@ fn name_parameter(name: &str) -> Parameter {
         "ctx" => Some("The context's id."),
         "checkpoint" => Some("The checkpoint's name."),
         "token" => Some("The token's id; not its secret."),
+        "account" => Some("The account; any where the server is configured with none."),
+        "application" => Some("The application; any where the server is configured with none."),
+        "instance" => Some("The object id of the sandbox: 64 lower-case hex digits."),
         _ => None,
     };
     if let Some(what) = plain {

@@ -48,7 +48,9 @@ impl Target {
             match field {
                 "owner" => target.owner = Some(text.parse().map_err(|e| refused(field, &e))?),
                 // No rule: what is not there is not found.
-                "ctx" | "checkpoint" | "token" => target.others.0.push((field, text.into_owned())),
+                "ctx" | "checkpoint" | "token" | "account" | "application" | "instance" => {
+                    target.others.0.push((field, text.into_owned()))
+                }
                 _ => target.id = Some(text.parse().map_err(|e| refused(field, &e))?),
             }
         }

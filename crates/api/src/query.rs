@@ -5,6 +5,8 @@ use percent_encoding::percent_decode_str;
 use std::ops::RangeInclusive;
 use types::{Error, Result};
 
+/// The parameter that may stand there more than once.
+const LABEL: &str = "label";
 /// Longest value, bytes.
 const MAX: usize = 1024;
 /// The parameter that is bytes and not text, as names of files are.
@@ -20,7 +22,7 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    /// Errors: `VALIDATION_FAILED` of a parameter that is not `known`, given twice, too long or
+    /// Errors: `VALIDATION_FAILED` of a parameter that is not `known`, given twice (but for labels), too long or
     /// not UTF-8.
     pub fn parse(raw: Option<&str>, known: impl Fn(&str) -> bool) -> Result<Self> {
         let mut query = Self::default();
@@ -42,7 +44,7 @@ impl Query {
             let value = decode(value).filter(|v| v.len() <= MAX).ok_or_else(|| {
                 Error::invalid(&name, format!("{name} is not UTF-8, or too long"))
             })?;
-            if query.get(&name).is_some() {
+            if name != LABEL && query.get(&name).is_some() {
                 return Err(Error::invalid(&name, format!("{name} is given twice")));
             }
             query.texts.push((name, value));
@@ -53,6 +55,27 @@ impl Query {
     /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.texts.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All labels, each `name=value`. Errors: `VALIDATION_FAILED`.
+    pub fn labels(&self) -> Result<Vec<(String, String)>> {
+        let all = self.texts.iter().filter(|(name, _)| name == LABEL);
+        all.map(|(_, text)| {
+            let pair = text.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
+            pair.ok_or_else(|| Error::invalid(LABEL, "label must be NAME=VALUE"))
+        })
+        .collect()
+    }
+
+    /// A time, in ms since the epoch or as RFC 3339. Errors: `VALIDATION_FAILED`.
+    pub fn time(&self, name: &str) -> Result<Option<i64>> {
+        let parse = |text| {
+            types::parse_time(text).ok_or_else(|| {
+                let form = "ms since the epoch, or a time such as 2026-09-30T12:34:56Z";
+                Error::invalid(name, format!("{name} must be {form}"))
+            })
+        };
+        self.get(name).map(parse).transpose()
     }
 
     /// The value of the parameter that is bytes; none where it is absent.

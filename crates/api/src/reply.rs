@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use types::{Error, ErrorBody, ErrorCode, Result};
+use types::{AccountFailure, Error, ErrorBody, ErrorCode, Result};
 
 /// What a request is called in the log and in its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +96,26 @@ pub(crate) fn done() -> Response {
     response
 }
 
+/// How an error is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// As an [`ErrorBody`].
+    Own,
+    /// As an [`AccountFailure`].
+    Account,
+}
+
+impl Shape {
+    /// That of a path, whether or not anything is there.
+    pub fn of(path: &str) -> Self {
+        let below =
+            path.strip_prefix("/client/v4").is_some_and(|p| p.is_empty() || p.starts_with('/'));
+        if below { Shape::Account } else { Shape::Own }
+    }
+}
+
 /// The answer that tells of `error`.
-pub(crate) fn error(private: &[PathBuf], id: &RequestId, error: Error) -> Response {
+pub(crate) fn error(private: &[PathBuf], id: &RequestId, error: Error, shape: Shape) -> Response {
     let error = shown(private, id, error);
     let (code, allow) = (error.code, error.context.get("allow").and_then(Value::as_str));
     let size = error.context.get("size").and_then(Value::as_u64);
@@ -105,7 +123,11 @@ pub(crate) fn error(private: &[PathBuf], id: &RequestId, error: Error) -> Respon
     let allow = allow.and_then(|a| HeaderValue::from_str(a).ok());
     let status = StatusCode::from_u16(code.http_status());
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let text = serde_json::to_vec(&error.body(now_ms())).unwrap_or_default();
+    let text = match shape {
+        Shape::Own => serde_json::to_vec(&error.body(now_ms())),
+        Shape::Account => serde_json::to_vec(&AccountFailure::from(&error)),
+    }
+    .unwrap_or_default();
     let mut response = bytes(status, JSON, text);
     let headers = response.headers_mut();
     match code {

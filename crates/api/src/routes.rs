@@ -1,7 +1,7 @@
 //! The table of routes. What is not in it does not exist.
 
 use crate::dispatch::{Call, dispatch};
-use crate::{App, code, contexts, documents, exec, files, meta, path, tokens, v1};
+use crate::{App, account, code, contexts, documents, exec, files, lists, meta, path, tokens, v1};
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::any;
@@ -146,6 +146,8 @@ macro_rules! routes {
 use BodyRule::{Ignored, Optional, Required, Streamed};
 use ErrorCode as E;
 
+/// Account, application and instance must be there.
+const ACCOUNT: &[E] = &[E::NotFound];
 /// The sandbox must be there.
 const KNOWN: &[E] = &[E::SandboxNotFound];
 /// What is written may find the disk full, or a destroy under way.
@@ -201,7 +203,11 @@ const WRITE_ANY: &[E] = &[E::ValidationFailed, E::Unavailable, E::StorageFull];
 const TOKEN: &[E] = &[E::TokenNotFound];
 
 routes! {
-    GET "/v1/sandboxes" ["prefix", "state", "limit", "cursor"] Ignored [] => Owner v1::list;
+    GET "/v1/sandboxes" ["prefix", "state", "label", "createdAfter", "createdBefore",
+        "activeAfter", "activeBefore", "sort", "limit", "cursor"] Ignored [] => Owner lists::own;
+    GET "/v1/admin/sandboxes" ["owner", "prefix", "state", "label", "createdAfter",
+        "createdBefore", "activeAfter", "activeBefore", "sort", "limit", "cursor"] Ignored [BAD]
+        => Admin lists::all;
     PUT "/v1/sandboxes/{id}" [] Optional(SMALL_BODY) [SETTINGS, WRITE] => Sandbox v1::put;
     PATCH "/v1/sandboxes/{id}" [] Required(SMALL_BODY) [KNOWN, SETTINGS, WRITE] => Sandbox v1::patch;
     GET "/v1/sandboxes/{id}" [] Ignored [KNOWN] => Sandbox v1::info;
@@ -265,6 +271,16 @@ routes! {
     POST "/v1/admin/tokens" [] Required(SMALL_BODY) [WRITE_ANY] => Keys tokens::create;
     GET "/v1/admin/tokens" ["limit", "cursor"] Ignored [BAD] => Keys tokens::list;
     DELETE "/v1/admin/tokens/{token}" [] Ignored [TOKEN, BAD] => Keys tokens::revoke;
+    GET "/client/v4/accounts/{account}/containers/applications" ["name", "per_page", "page_token"]
+        Ignored [BAD, ACCOUNT] => Reader account::applications;
+    GET "/client/v4/accounts/{account}/containers/applications/{application}/instances"
+        ["name_prefix", "state", "per_page", "page_token"] Ignored [BAD, ACCOUNT]
+        => Reader account::instances;
+    GET "/client/v4/accounts/{account}/containers/applications/{application}/instances-v2"
+        ["name_prefix", "state", "per_page", "page_token"] Ignored [BAD, ACCOUNT]
+        => Reader account::instances_v2;
+    GET "/client/v4/accounts/{account}/containers/applications/{application}/instances/{instance}"
+        [] Ignored [BAD, ACCOUNT] => Reader account::instance;
 
     GET "/healthz" [] Ignored [] => Server meta::healthz;
     GET "/openapi.json" [] Ignored [] => Server meta::openapi;

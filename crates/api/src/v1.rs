@@ -6,39 +6,13 @@ use axum::response::Response;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use types::{
-    Error, Execution, Owner, Page, Patch, Result, SandboxInfo, SandboxName, SettingsRequest, State,
-    Stop, StopRequest,
+    Execution, Patch, Result, SandboxInfo, SandboxName, SettingsRequest, Stop, StopRequest,
 };
 
 /// A body in which nothing is expected.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
-
-/// List sandboxes
-///
-/// One page of the owner's sandboxes, oldest entry first, ties by name. Starts, wakes and
-/// prolongs nothing.
-#[utoipa::path(get, path = "/v1/sandboxes", tag = "sandboxes", operation_id = "listSandboxes",
-    params(
-        ("prefix" = Option<String>, Query, description = "Only ids that start with this; case counts."),
-        ("state" = Option<State>, Query, description = "Only sandboxes whose record has this state; those never started have none."),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "At most so many; 100 by default."),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before."),
-    ),
-    responses((status = 200, description = "A page.", body = Page)))]
-pub(crate) async fn list(call: Call, owner: Owner) -> Result<Response> {
-    let text = |name| call.query.get(name).map(str::to_owned);
-    let state = match call.query.get("state") {
-        None => None,
-        Some("running") => Some(State::Running),
-        Some("stopped") => Some(State::Stopped),
-        Some(_) => return Err(Error::invalid("state", "state must be running or stopped")),
-    };
-    let limit = call.query.number("limit", 1..=1000, 100)?;
-    let sandboxes = &call.app.sandboxes;
-    reply::ok(&sandboxes.list(&owner, text("prefix"), state, limit, text("cursor")).await?)
-}
 
 /// Make a sandbox
 ///
@@ -53,21 +27,21 @@ pub(crate) async fn list(call: Call, owner: Owner) -> Result<Response> {
     ))]
 pub(crate) async fn put(call: Call, name: SandboxName) -> Result<Response> {
     let settings: SettingsRequest = json::parse(&call.body)?;
-    settings.validate_env_vars()?;
+    settings.validate_maps()?;
     let (new, info) = call.app.sandboxes.put(&name, settings).await?;
     reply::json(if new { StatusCode::CREATED } else { StatusCode::OK }, &info)
 }
 
 /// Change settings
 ///
-/// Changes the settings that are named and leaves the others. In `envVars`, null removes a
-/// variable. What concerns an instance counts from its next start.
+/// Changes the settings that are named and leaves the others. In `envVars` and `labels`, null
+/// removes one. What concerns an instance counts from its next start.
 #[utoipa::path(patch, path = "/v1/sandboxes/{id}", tag = "sandboxes", operation_id = "patchSandbox",
     request_body = Patch,
     responses((status = 200, description = "The sandbox as it is now.", body = SandboxInfo)))]
 pub(crate) async fn patch(call: Call, name: SandboxName) -> Result<Response> {
     let patch = json::parse_patch(&call.body)?;
-    patch.validate_env_vars()?;
+    patch.validate_maps()?;
     reply::ok(&call.app.sandboxes.patch(&name, patch).await?)
 }
 

@@ -179,7 +179,11 @@ fn refusal(status: reqwest::StatusCode, body: &[u8]) -> Error {
     }
     let text = serde_json::from_slice::<serde_json::Value>(body)
         .ok()
-        .and_then(|v| v.get("message")?.as_str().map(str::to_owned))
+        .and_then(|v| {
+            // Below `/client/v4` it is the first of some.
+            let error = v.pointer("/errors/0").unwrap_or(&v);
+            error.get("message")?.as_str().map(str::to_owned)
+        })
         .unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned());
     Error::Protocol(format!("the server answered {status}: {text}"))
 }

@@ -2,44 +2,15 @@
 
 use crate::http::{ANSWER, body, invalid_id, parse, sandbox_path};
 use crate::stream::ExecStream;
-use crate::{Client, Result};
+use crate::{Client, ListQuery, Result};
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 use serde_json::Value;
 use std::time::Duration;
 use types::{
-    DirectoryEntry, ExecRequest, ExecResult, Execution, Page, Patch, Record, SandboxId,
-    SandboxInfo, SandboxSummary, SettingsRequest, State, Stop, StopRequest,
+    DirectoryEntry, ExecRequest, ExecResult, Execution, Patch, Record, SandboxId, SandboxInfo,
+    SettingsRequest, Stop, StopRequest,
 };
-
-/// Which page of which sandboxes.
-#[derive(Debug, Clone, Default)]
-pub struct ListQuery {
-    /// Start of the id, case-sensitive.
-    pub prefix: Option<String>,
-    /// State of the record.
-    pub state: Option<State>,
-    /// How many at most, 1–1000; absent: the server's choice.
-    pub limit: Option<u32>,
-    /// `nextCursor` of the page before.
-    pub cursor: Option<String>,
-}
-
-impl ListQuery {
-    fn pairs(&self) -> Vec<(&'static str, String)> {
-        let state = self.state.map(|state| match state {
-            State::Running => "running",
-            State::Stopped => "stopped",
-        });
-        let all = [
-            ("prefix", self.prefix.clone()),
-            ("state", state.map(str::to_owned)),
-            ("limit", self.limit.map(|n| n.to_string())),
-            ("cursor", self.cursor.clone()),
-        ];
-        all.into_iter().filter_map(|(k, v)| Some((k, v?))).collect()
-    }
-}
 
 impl Client {
     /// `PUT /v1/sandboxes/{id}`: makes a sandbox, or finds that it is the same. `true`: new.
@@ -121,30 +92,6 @@ impl Client {
         }
         let all = self.list_all(ListQuery::default()).await?;
         Ok(all.into_iter().map(|s| DirectoryEntry { session: s.id, running: s.running }).collect())
-    }
-
-    /// `GET /v1/sandboxes`: one page.
-    pub async fn list(&self, query: &ListQuery) -> Result<Page> {
-        self.json(self.request(Method::GET, "/v1/sandboxes").query(&query.pairs())).await
-    }
-
-    /// Every page from `query` on.
-    pub async fn list_all(&self, mut query: ListQuery) -> Result<Vec<SandboxSummary>> {
-        query.limit.get_or_insert(1000);
-        let mut all = Vec::new();
-        loop {
-            let page = self.list(&query).await?;
-            all.extend(page.sandboxes);
-            match page.next_cursor {
-                None => return Ok(all),
-                // A server that repeats a cursor would hold its caller for ever.
-                next if next == query.cursor => {
-                    let text = "the server repeats a page".to_owned();
-                    return Err(crate::Error::Protocol(text));
-                }
-                next => query.cursor = next,
-            }
-        }
     }
 
     /// `GET …/stops`: its stops of the last 30 days, newest first.

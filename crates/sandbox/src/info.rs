@@ -24,6 +24,7 @@ pub(crate) fn of(
         created_at: iso8601(row.created_at),
         last_used: iso8601(row.last_activity),
         env_vars: row.env_vars,
+        labels: row.labels,
         contexts,
         workspace,
         expires_at: (ttl > 0 && !row.expired).then(|| row.last_activity + ttl as i64),

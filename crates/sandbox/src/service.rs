@@ -13,18 +13,17 @@ use containers::Engine;
 use objects::{Clock, Objects};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{ListFilter, SandboxRow, Store};
+use store::{SandboxRow, Store};
 use tokio::sync::{Notify, oneshot};
 use types::{
-    Cause, DirectoryEntry, EnvRequest, Error, ErrorCode, ExecRequest, Execution, Owner, Page,
-    Patch, Record, Result, SandboxInfo, SandboxName, Settings, SettingsRequest, State, Stop,
-    StopRequest, TimeDefaults,
+    Cause, EnvRequest, Error, ErrorCode, ExecRequest, Execution, Patch, Record, Result,
+    SandboxInfo, SandboxName, Settings, SettingsRequest, Stop, StopRequest, TimeDefaults,
 };
 
 /// Stops are kept this long, ms.
 const STOPS_KEPT: i64 = 30 * 86_400_000;
 /// What is kept of destroyed sandboxes goes after this long, ms.
-const TOMBSTONES_KEPT: i64 = 90 * 86_400_000;
+pub(crate) const TOMBSTONES_KEPT: i64 = 90 * 86_400_000;
 /// Ended commands are kept this long, ms.
 const EXECUTIONS_KEPT: i64 = 30 * 86_400_000;
 /// How often old rows are looked for.
@@ -167,7 +166,7 @@ impl Sandboxes {
     /// `VALIDATION_FAILED`, as [`Sandboxes::busy`].
     pub async fn set_env(&self, name: &SandboxName, request: EnvRequest) -> Result<()> {
         let patch = Patch { env_vars: Some(request.env_vars), ..Patch::default() };
-        patch.validate_env_vars()?;
+        patch.validate_maps()?;
         let _busy = self.busy(name).await?;
         self.ask(name, |reply| Message::Patch { patch, reply }).await
     }
@@ -240,25 +239,6 @@ impl Sandboxes {
     /// Destroys the sandbox and removes its directory entry. Unknown ones are fine.
     pub async fn destroy(&self, name: &SandboxName) -> Result<()> {
         self.ask_patiently(name, |reply| Message::Destroy { reply }, PATIENCE).await
-    }
-
-    /// The owner's directory, oldest entry first, ties by name (S1). Wakes nothing.
-    pub async fn directory(&self, owner: &Owner) -> Result<Vec<DirectoryEntry>> {
-        self.world.store.directory(owner).await.map_err(errors::of_store)
-    }
-
-    /// A page of the owner's sandboxes. Errors: `VALIDATION_FAILED` of `cursor`.
-    pub async fn list(
-        &self,
-        owner: &Owner,
-        prefix: Option<String>,
-        state: Option<State>,
-        limit: u32,
-        cursor: Option<String>,
-    ) -> Result<Page> {
-        let filter = ListFilter { prefix, state };
-        let page = self.world.store.list(owner, &filter, limit, cursor.as_deref()).await;
-        page.map_err(errors::of_store)
     }
 
     /// Its stops of the last 30 days, newest first, also after it was destroyed. Errors:

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use store::{ListFilter, Options, Store};
-use types::{Owner, SandboxName, Settings, TimeDefaults};
+use store::{Options, Store};
+use types::{ListFilter, Owner, SandboxName, Settings, TimeDefaults};
 
 const WRITERS: usize = 64;
 const SPAN: Duration = Duration::from_secs(3);

@@ -1,13 +1,15 @@
 //! What the store keeps, as its callers see it.
 
+mod account;
 mod contexts;
 mod tokens;
 
+pub use account::{AccountRow, Placement};
 pub use contexts::{CheckpointRow, ContextRow, ContextState, SnapshotRow};
 pub use tokens::TokenRow;
 
 use std::collections::BTreeMap;
-use types::{Cause, ObjectId, Record, SandboxName, Settings, State};
+use types::{Cause, ObjectId, Record, SandboxName, Settings};
 
 /// A sandbox as it is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +26,8 @@ pub struct SandboxRow {
     pub settings: Settings,
     /// Its variables.
     pub env_vars: BTreeMap<String, String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
     /// How many instances the object ever had, over destroys too. Never goes back.
     pub generation: u64,
     /// Its record; `None`: never started since it came into being.
@@ -58,13 +62,4 @@ pub struct OutboxItem {
     pub payload: String,
     /// How often delivery failed.
     pub attempts: u32,
-}
-
-/// Which sandboxes a list holds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ListFilter {
-    /// Start of the id, case-sensitive.
-    pub prefix: Option<String>,
-    /// State of the record; sandboxes never started have none and match no state.
-    pub state: Option<State>,
 }

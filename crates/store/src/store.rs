@@ -1,23 +1,21 @@
 //! The handle.
 
 mod contexts;
+mod pages;
 mod tokens;
 
-use crate::cursor::Place;
 use crate::ops::{executions, lifecycle, lists, outbox, sandboxes, sweep};
 use crate::queue::{Call, Job, Queue};
 use crate::readers::Readers;
-use crate::{Error, ListFilter, Options, OutboxItem, Result, SandboxRow, StopRecord, open};
+use crate::{Error, Options, OutboxItem, Result, SandboxRow, StopRecord, open};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, oneshot, watch};
-use types::{DirectoryEntry, Execution, ObjectId, Owner, Page, SandboxName, Settings, Stop};
+use types::{Execution, ObjectId, SandboxName, Settings, Stop};
 
 /// Most awaited writes that wait at once; more callers wait for a place.
 const PLACES: usize = 1024;
-/// Longest page.
-const PAGE: u32 = 10_000;
 
 /// A handle to the store of one data directory. Cheap to clone. Every write is one commit, and
 /// is on the disk when its future ends; dropping the future does not undo a queued write. Reads
@@ -148,39 +146,6 @@ impl Store {
         self.read(|c| lists::rows(c, lists::DESTROYING)).await
     }
 
-    /// An owner's directory, oldest entry first, ties by name.
-    pub async fn directory(&self, owner: &Owner) -> Result<Vec<DirectoryEntry>> {
-        let owner = owner.clone();
-        self.read(move |c| lists::directory(c, &owner)).await
-    }
-
-    /// A page of an owner's sandboxes, oldest entry first, ties by name; 1 to 10 000 of them.
-    /// Going on with the cursor shows each sandbox that is there all the while exactly once.
-    ///
-    /// Errors: `Cursor` when it was not made for this owner and filter.
-    pub async fn list(
-        &self,
-        owner: &Owner,
-        filter: &ListFilter,
-        limit: u32,
-        cursor: Option<&str>,
-    ) -> Result<Page> {
-        let limit = limit.clamp(1, PAGE);
-        let key = &self.inner.cursor_key;
-        let place = cursor.map(|text| Place::read(text, key, owner, filter)).transpose()?;
-        let place = place.unwrap_or_else(Place::start);
-        let (o, f) = (owner.clone(), filter.clone());
-        // One more than asked tells whether there is a next page.
-        let mut rows = self.read(move |c| lists::page(c, &o, &f, limit + 1, &place)).await?;
-        let more = rows.len() > limit as usize;
-        rows.truncate(limit as usize);
-        let next_cursor = rows.last().filter(|_| more).map(|row| {
-            let place = Place { created_at: row.created_at, id: row.id.as_str().to_owned() };
-            place.write(key, owner, filter)
-        });
-        Ok(Page { sandboxes: rows, next_cursor })
-    }
-
     /// Stops of an object seen at `since_ms` or later, newest first; also of destroyed ones.
     pub async fn stops(&self, object: &ObjectId, since_ms: i64) -> Result<Vec<Stop>> {
         let object = *object;
@@ -238,11 +203,8 @@ impl Store {
         now_ms: i64,
         alarm_at: Option<i64>,
     ) -> Result<(bool, SandboxRow)> {
-        let (name, settings, vars) = (name.clone(), settings.clone(), env_vars.clone());
-        self.write(Some(&name.object_id()), false, move |c| {
-            sandboxes::create(c, &name, &settings, &vars, now_ms, alarm_at)
-        })
-        .await
+        let none = BTreeMap::new();
+        self.create_labelled(name, settings, env_vars, &none, now_ms, alarm_at).await
     }
 
     /// Sets settings, variables and alarm; an expired one counts as used again. `None`: not there.
@@ -255,11 +217,7 @@ impl Store {
         env_vars: &BTreeMap<String, String>,
         alarm_at: Option<i64>,
     ) -> Result<Option<SandboxRow>> {
-        let (id, settings, vars) = (*object, settings.clone(), env_vars.clone());
-        self.write(Some(object), false, move |c| {
-            sandboxes::update(c, &id, &settings, &vars, alarm_at)
-        })
-        .await
+        self.update_labelled(object, settings, env_vars, None, alarm_at).await
     }
 
     /// The start intent: directory entry (with `new_settings` and no variables) where missing,

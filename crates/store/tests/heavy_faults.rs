@@ -10,8 +10,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use store::{Error, ListFilter, Store};
-use types::State;
+use store::{Error, Store};
+use types::{ListFilter, State};
 
 const CHILD: &str = "STORE_TEST_DIR";
 

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{name, open, owner, settings, stop, vars};
-use store::{Error, ListFilter, Store};
-use types::{Page, State};
+use store::{Error, Store};
+use types::{ListFilter, Page, State};
 
 async fn fill(store: &Store, owner: &str, count: usize, at: i64) {
     for i in 0..count {
@@ -90,7 +90,8 @@ async fn prefix_and_state_choose() {
         }
     }
     let list = async |prefix: Option<&str>, state| {
-        let filter = ListFilter { prefix: prefix.map(str::to_owned), state };
+        let filter =
+            ListFilter { prefix: prefix.map(str::to_owned), state, ..ListFilter::default() };
         walk(&store, &filter, async |_| {}).await
     };
     assert_eq!(list(Some("s01"), None).await.len(), 10);
@@ -102,7 +103,7 @@ async fn prefix_and_state_choose() {
     for hostile in ["%", "_", "s0%", "*", "\0", "s\0", "'", "\u{10FFFF}", "s01\u{0}"] {
         assert_eq!(list(Some(hostile), None).await, [""; 0], "{hostile:?}");
     }
-    let filter = ListFilter { prefix: None, state: Some(State::Stopped) };
+    let filter = ListFilter { state: Some(State::Stopped), ..ListFilter::default() };
     let page = store.list(&owner("ada"), &filter, 10, None).await.unwrap();
     let s = &page.sandboxes[0];
     assert_eq!((s.running, s.reason.as_deref(), s.last_activity), (false, Some("idle"), 2000));
@@ -115,7 +116,7 @@ async fn a_cursor_serves_its_own_list_alone() {
     let store = open(dir.path());
     fill(&store, "ada", 20, 1000).await;
     fill(&store, "bob", 20, 1000).await;
-    let filter = ListFilter { prefix: Some("s0".into()), state: None };
+    let filter = ListFilter { prefix: Some("s0".into()), ..ListFilter::default() };
     let page = store.list(&owner("ada"), &filter, 7, None).await.unwrap();
     let cursor = page.next_cursor.unwrap();
     let refused = async |who: &str, filter: &ListFilter, cursor: &str| {
@@ -124,7 +125,8 @@ async fn a_cursor_serves_its_own_list_alone() {
     };
     refused("bob", &filter, &cursor).await;
     refused("ada", &ListFilter::default(), &cursor).await;
-    refused("ada", &ListFilter { prefix: Some("s".into()), state: None }, &cursor).await;
+    let shorter = ListFilter { prefix: Some("s".into()), ..ListFilter::default() };
+    refused("ada", &shorter, &cursor).await;
     let running = ListFilter { state: Some(State::Running), ..filter.clone() };
     refused("ada", &running, &cursor).await;
     for broken in ["", "x", "%", "\0", "AAAA", &"A".repeat(5000), &cursor[1..], &cursor[..20]] {

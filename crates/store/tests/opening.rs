@@ -61,31 +61,46 @@ async fn a_newer_database_is_refused_and_left_as_it_is() {
     drop(db);
     let before = fs::read(&path).unwrap();
     let error = refused(dir.path());
-    assert!(matches!(error, Error::Newer { found: 999, known: 2, .. }), "{error:?}");
+    assert!(matches!(error, Error::Newer { found: 999, .. }), "{error:?}");
     assert!(error.to_string().contains("999"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
 #[tokio::test]
 async fn the_database_of_the_first_release_is_brought_up_to_date() {
-    let dir = used().await;
-    let path = dir.path().join("store.db");
-    let db = rusqlite::Connection::open(&path).unwrap();
-    // As that release left it.
-    db.execute_batch("DROP TABLE contexts; DROP TABLE checkpoints; PRAGMA user_version = 1")
-        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    // As that release left it: a sandbox that runs, one that is gone.
+    let db = rusqlite::Connection::open(dir.path().join("store.db")).unwrap();
+    db.execute_batch(include_str!("../migrations/0001_store.sql")).unwrap();
+    let s7 = name("ada", "s7").object_id();
+    let settings = serde_json::to_string(&common::settings()).unwrap();
+    let sql = "INSERT INTO sandboxes (object, owner, id, created_at, last_activity, image,
+            generation, state, starts, record_activity, started_at, stopped_at, reason, cause,
+            destroyed_at)
+         VALUES (?1, 'ada', ?2, 7, 9, 'host', 1, ?3, 1, 9, 8, ?4, ?5, ?5, ?4)";
+    let none = None::<i64>;
+    let gone = name("ada", "gone").object_id();
+    db.execute(sql, rusqlite::params![s7.as_bytes(), "s7", "running", none, none]).unwrap();
+    db.execute(sql, rusqlite::params![gone.as_bytes(), "gone", "stopped", 9, "idle"]).unwrap();
+    let sql = "INSERT INTO configurations VALUES (1, ?1, '{\"A\":\"1\"}')";
+    db.execute(sql, [settings]).unwrap();
+    db.pragma_update(None, "user_version", 1).unwrap();
     drop(db);
     for _ in 0..2 {
         let store = open(dir.path());
-        let object = name("ada", "s7").object_id();
-        let row = store.load(&object).await.unwrap().unwrap();
+        let row = store.load(&s7).await.unwrap().unwrap();
         assert_eq!((row.created_at, row.env_vars), (7, vars(&[("A", "1")])));
-        let made = store.contexts(&object).await.unwrap().len();
+        assert!(row.labels.is_empty());
+        let made = store.contexts(&s7).await.unwrap().len();
         let context = common::context(&format!("c{made}"), 8);
-        store.create_context(&object, 7, &context, 8).await.unwrap();
+        store.create_context(&s7, 7, &context, 8).await.unwrap();
+        let (all, _) = store.account(&types::InstanceFilter::default(), 0, 9, None).await.unwrap();
+        let told: Vec<_> =
+            all.iter().map(|r| (&*r.name, &*r.placement.image, r.placement.memory_mib)).collect();
+        assert_eq!(told, [("ada/gone", "host", 0), ("ada/s7", "host", 512)]);
         store.close().await;
     }
-    assert_eq!(open(dir.path()).contexts(&name("ada", "s7").object_id()).await.unwrap().len(), 2);
+    assert_eq!(open(dir.path()).contexts(&s7).await.unwrap().len(), 2);
 }
 
 #[tokio::test]

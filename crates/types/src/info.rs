@@ -22,7 +22,7 @@ pub struct WorkspaceInfo {
     pub bytes: u64,
 }
 
-/// The answer of `GET /v1/sandboxes/{id}` (S4; `owner`, `running`, `record`, `settings` are D).
+/// The answer of `GET /v1/sandboxes/{id}` (S4; `owner`, `labels`, `running`, `record`, `settings` are D).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxInfo {
@@ -34,6 +34,9 @@ pub struct SandboxInfo {
     pub last_used: String,
     /// Environment of every command.
     pub env_vars: BTreeMap<String, String>,
+    /// Its labels (D).
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
     /// Its code contexts.
     pub contexts: Vec<ContextInfo>,
     /// What `/workspace` holds.
@@ -72,12 +75,15 @@ pub struct SandboxSummary {
     pub last_activity: i64,
     /// The image of its instances.
     pub image: String,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
     /// Why it stopped last; absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// A page of sandboxes, oldest entry first, ties by name.
+/// A page of sandboxes, in the order that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Page {

@@ -4,6 +4,7 @@
 //! either valid or was never made. Marks in the comments (S1, S3, S4, D) name the
 //! rule of the contract that an item carries out; see `docs/contract-marks.md`.
 
+mod account;
 mod code;
 mod duration;
 mod error;
@@ -11,11 +12,16 @@ mod exec;
 mod files;
 mod id;
 mod info;
+mod list;
 mod record;
 mod settings;
 mod time;
 mod token;
 
+pub use account::{
+    AccountError, AccountFailure, Application, Envelope, Instance, InstanceConfiguration,
+    InstanceFilter, InstanceList, InstanceState, InstanceStatus, PageInfo,
+};
 pub use code::{
     BindingInfo, BindingList, CODE_MAX, CODE_OUTPUT_MAX, CODE_TIMEOUT_MAX_MS, CODE_TIMEOUT_MS,
     CONTEXTS_MAX, CheckpointInfo, CheckpointList, CheckpointRequest, CodeError, CodeEvent,
@@ -35,7 +41,8 @@ pub use files::{
 };
 pub use id::{NameError, ObjectId, Owner, RESERVED_NAMES, SandboxId, SandboxName};
 pub use info::{DirectoryEntry, Page, SandboxInfo, SandboxSummary, StopRequest, WorkspaceInfo};
+pub use list::{LABELS_MAX, ListFilter, Sort, Span, changed_labels};
 pub use record::{Cause, Record, State, Stop};
 pub use settings::{Limits, Patch, Settings, SettingsRequest, TimeDefaults};
-pub use time::iso8601;
+pub use time::{iso8601, parse_time};
 pub use token::{Grant, NewToken, Scope, TokenInfo, TokenPage, TokenRequest};

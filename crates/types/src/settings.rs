@@ -1,5 +1,6 @@
 //! What a sandbox is set to.
 
+use crate::list::check_labels;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -80,6 +81,10 @@ pub struct SettingsRequest {
     /// Environment of every command of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_vars: Option<BTreeMap<String, String>>,
+    /// Labels to find it by; at most 32. Names have 1 to 63 of `A-Z a-z 0-9 . _ / -`, values at
+    /// most 255 bytes and no control characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
     /// Whether instances may reach beyond loopback; refused where the operator does not allow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_internet: Option<bool>,
@@ -109,7 +114,8 @@ pub struct SettingsRequest {
     pub disk_mb: Option<u64>,
 }
 
-/// Body of `PATCH /v1/sandboxes/{id}`: a [`SettingsRequest`] whose `envVars` may also remove.
+/// Body of `PATCH /v1/sandboxes/{id}`: a [`SettingsRequest`] whose `envVars` and `labels` may also
+/// remove.
 /// Time settings count at once, image, entrypoint, env and limits from the next start on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -117,7 +123,10 @@ pub struct Patch {
     /// Variables to set, or with null to remove.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_vars: Option<BTreeMap<String, Option<String>>>,
-    /// All other settings; its own `envVars` is never set.
+    /// Labels to set, or with null to remove.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, Option<String>>>,
+    /// All other settings; its own `envVars` and `labels` are never set.
     #[serde(flatten)]
     pub settings: SettingsRequest,
 }
@@ -127,13 +136,15 @@ impl<'de> Deserialize<'de> for Patch {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
         use serde::de::Error as _;
         let mut fields = serde_json::Map::deserialize(d)?;
-        let env_vars = match fields.remove("envVars") {
-            None => None,
-            Some(vars) => serde_json::from_value(vars)
-                .map_err(|e| D::Error::custom(format!("envVars: {e}")))?,
+        let mut own = |name: &str| match fields.remove(name) {
+            None => Ok(None),
+            Some(map) => {
+                serde_json::from_value(map).map_err(|e| D::Error::custom(format!("{name}: {e}")))
+            }
         };
+        let (env_vars, labels) = (own("envVars")?, own("labels")?);
         let settings = serde_json::from_value(fields.into()).map_err(D::Error::custom)?;
-        Ok(Self { env_vars, settings })
+        Ok(Self { env_vars, labels, settings })
     }
 }
 
@@ -297,15 +308,17 @@ pub(crate) fn check_env_vars<'a>(
 }
 
 impl SettingsRequest {
-    /// Checks what [`Settings::with`] does not see: the sandbox variables.
-    pub fn validate_env_vars(&self) -> Result<()> {
-        check_env_vars(self.env_vars.iter().flatten().map(|(k, v)| (k, Some(v))))
+    /// Checks what [`Settings::with`] does not see: the sandbox variables and the labels.
+    pub fn validate_maps(&self) -> Result<()> {
+        check_env_vars(self.env_vars.iter().flatten().map(|(k, v)| (k, Some(v))))?;
+        check_labels("labels", self.labels.iter().flatten().map(|(k, v)| (k, Some(v))))
     }
 }
 
 impl Patch {
-    /// Checks the sandbox variables.
-    pub fn validate_env_vars(&self) -> Result<()> {
-        check_env_vars(self.env_vars.iter().flatten().map(|(k, v)| (k, v.as_ref())))
+    /// Checks the sandbox variables and the labels.
+    pub fn validate_maps(&self) -> Result<()> {
+        check_env_vars(self.env_vars.iter().flatten().map(|(k, v)| (k, v.as_ref())))?;
+        check_labels("labels", self.labels.iter().flatten().map(|(k, v)| (k, v.as_ref())))
     }
 }

@@ -122,7 +122,7 @@ fn unknown_fields_are_refused_and_variables_may_be_removed() {
     assert_eq!((&vars["A"], &vars["B"]), (&Some("1".to_owned()), &None));
     assert_eq!(patch.settings.pids, Some(9));
     let bad: Patch = serde_json::from_value(json!({"envVars": {"1A": "x"}})).expect("a patch");
-    assert_eq!(field_of(&bad.validate_env_vars().expect_err("1A")), "envVars");
+    assert_eq!(field_of(&bad.validate_maps().expect_err("1A")), "envVars");
 }
 
 #[test]

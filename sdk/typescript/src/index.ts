@@ -1,6 +1,7 @@
 /** Client of a Sandkeep server: sandboxes, code contexts, files and commands. */
 
 export { getSandbox, SandboxClient, type SandboxOptions } from "./sandbox.js";
+export { listSandboxes, type ListSandboxesOptions, type SandboxSort, type SandboxSummary } from "./list.js";
 export { validateSandboxId } from "./ids.js";
 export { runCode, type StatelessRunCodeOptions, type StatelessTarget } from "./stateless.js";
 export type { SandboxServer, ServerClient } from "./transport.js";

@@ -58,6 +58,7 @@ export interface SandboxInfo {
   /** ISO 8601. */
   lastUsed: string;
   envVars: Record<string, string>;
+  labels: Record<string, string>;
   /** Oldest first. */
   contexts: WireContext[];
   workspace: {

@@ -80,6 +80,15 @@ export class SandboxClient<B extends string = string> {
     await this.#transport.json({ method: "POST", path: this.#path("env"), json: { envVars: wireEnv(envVars) } });
   }
 
+  /**
+   * Sets labels, by which lists find it; undefined or null removes one. Names have 1 to 63 of
+   * `A-Z a-z 0-9 . _ / -`, values at most 255 bytes. It comes into being where it is not there.
+   */
+  async setLabels(labels: Record<string, string | null | undefined>): Promise<void> {
+    await this.getInfo();
+    await this.#transport.json({ method: "PATCH", path: this.#path(), json: { labels: wireEnv(labels) } });
+  }
+
   /** Writes a file, whole or not at all. A stream is sent as it comes. `base64` text is decoded. */
   writeFile(
     path: string,

@@ -21,10 +21,10 @@ export type SandboxServer = string | URL | ServerClient;
 
 /** One request. */
 export interface Call {
-  method: "GET" | "POST" | "PUT" | "DELETE";
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Segments below `/v1`; each is encoded. */
   path: readonly string[];
-  query?: Record<string, string | boolean | undefined>;
+  query?: Record<string, string | string[] | boolean | undefined>;
   /** A JSON body. */
   json?: unknown;
   /** A body of bytes. */
@@ -147,7 +147,8 @@ export class Transport {
     for (const segment of call.path) url += `/${encodeSegment(segment)}`;
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(call.query ?? {})) {
-      if (value !== undefined && value !== false) query.set(name, value === true ? "true" : value);
+      if (Array.isArray(value)) for (const one of value) query.append(name, one);
+      else if (value !== undefined && value !== false) query.set(name, value === true ? "true" : value);
     }
     const text = query.toString();
     return text === "" ? url : `${url}?${text}`;

@@ -46,6 +46,7 @@ async fn info_has_what_the_contract_names() {
         "envVars",
         "expiresAt",
         "id",
+        "labels",
         "lastUsed",
         "owner",
         "record",

@@ -86,7 +86,13 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
         .context("cannot take up the sandboxes")?;
     let socket = admin::Socket::bind(data)?;
 
-    let app = App::new(sandboxes.clone(), keyring.clone()).keeping_private([data.to_owned()]);
+    let account = api::Account {
+        id: config.account.id.clone(),
+        application: config.account.application.clone(),
+    };
+    let app = App::new(sandboxes.clone(), keyring.clone())
+        .keeping_private([data.to_owned()])
+        .of_account(account);
     let (stop, stopping) = watch::channel(());
     let listeners = [Listener::Tcp(tcp), Listener::Unix(socket.listener()?)];
     let serving: Vec<_> = listeners

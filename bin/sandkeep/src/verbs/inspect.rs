@@ -77,6 +77,9 @@ fn told(info: &SandboxInfo) -> Vec<(&'static str, String)> {
     let contexts: Vec<_> =
         info.contexts.iter().map(|c| format!("{} {}", c.binding, c.id)).collect();
     told.push(("contexts", if contexts.is_empty() { "-".to_owned() } else { contexts.join(", ") }));
+    let labels: Vec<_> =
+        info.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    told.push(("labels", if labels.is_empty() { "-".to_owned() } else { labels.join(", ") }));
     // Values may be secrets; `--json` shows them to those who ask.
     let names: Vec<_> = info.env_vars.keys().map(String::as_str).collect();
     told.push(("variables", if names.is_empty() { "-".to_owned() } else { names.join(" ") }));

@@ -1,14 +1,15 @@
 //! `sandkeep ls`: the sandboxes of an owner, all of them.
 
 use crate::cli::Global;
-use crate::{connect, output};
+use crate::{connect, output, verbs};
 use client::ListQuery;
-use types::{SandboxSummary, State};
+use types::{ListFilter, SandboxSummary, Sort, State};
 
 /// List the sandboxes of an owner, oldest first
 ///
 /// On a terminal a table; else one line each with tabs between: name, state, image, last
-/// activity, reason of the last stop. Starts, wakes and prolongs nothing.
+/// activity, reason of the last stop; with --all-owners the owner before them. --json tells of
+/// labels too. Starts, wakes and prolongs nothing.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only names that begin with this.
@@ -17,6 +18,15 @@ pub struct Args {
     /// Only those in this state.
     #[arg(long)]
     state: Option<StateArg>,
+    /// Only those with this label; repeatable, and then all must be there.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = verbs::assignment)]
+    label: Vec<(String, String)>,
+    /// The order: created, active or name; with a hyphen before it the other way round.
+    #[arg(long, value_name = "ORDER", value_parser = sort, allow_hyphen_values = true)]
+    sort: Option<Sort>,
+    /// Those of all owners, as an administrator.
+    #[arg(long)]
+    all_owners: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -25,22 +35,42 @@ enum StateArg {
     Stopped,
 }
 
+fn sort(text: &str) -> Result<Sort, types::Error> {
+    text.parse()
+}
+
 impl Args {
     /// Lists them.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let state = self.state.map(|state| match state {
-            StateArg::Running => State::Running,
-            StateArg::Stopped => State::Stopped,
-        });
-        let query = ListQuery { prefix: self.prefix, state, ..ListQuery::default() };
+        let all_owners = self.all_owners;
+        let query = ListQuery { filter: self.filter(), all_owners, ..ListQuery::default() };
         let all = connect::client(global)?.list_all(query).await?;
         if global.json {
             output::json(&all)?;
         } else {
-            let header = ["NAME", "STATE", "IMAGE", "LAST ACTIVITY", "REASON"];
-            output::rows(&header, all.iter().map(row).collect())?;
+            let mut header = vec!["NAME", "STATE", "IMAGE", "LAST ACTIVITY", "REASON"];
+            let mut rows: Vec<_> = all.iter().map(row).collect();
+            if all_owners {
+                header.insert(0, "OWNER");
+                let owners = all.iter().map(|sandbox| sandbox.owner.to_string());
+                rows.iter_mut().zip(owners).for_each(|(row, owner)| row.insert(0, owner));
+            }
+            output::rows(&header, rows)?;
         }
         Ok(0)
+    }
+
+    fn filter(self) -> ListFilter {
+        ListFilter {
+            prefix: self.prefix,
+            state: self.state.map(|state| match state {
+                StateArg::Running => State::Running,
+                StateArg::Stopped => State::Stopped,
+            }),
+            labels: self.label,
+            sort: self.sort.unwrap_or_default(),
+            ..ListFilter::default()
+        }
     }
 }
 

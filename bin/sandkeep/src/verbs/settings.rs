@@ -19,6 +19,9 @@ pub struct SettingsArgs {
     /// Set a variable of every command of the sandbox; repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     env_var: Vec<(String, String)>,
+    /// Set a label, to find the sandbox by; repeatable.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    label: Vec<(String, String)>,
     /// Let it reach beyond loopback, where the server allows that.
     #[arg(long)]
     enable_internet: bool,
@@ -59,6 +62,7 @@ impl SettingsArgs {
             entrypoint: self.entrypoint.map(|argv| argv.0),
             env: map(self.main_env),
             env_vars: map(self.env_var),
+            labels: map(self.label),
             enable_internet: self.enable_internet.then_some(true),
             idle_limit_ms: self.idle_limit,
             check_interval_ms: self.check_interval,

@@ -1,24 +1,35 @@
 //! `sandkeep start`: an instance of a sandbox.
 
 use crate::cli::Global;
+use crate::verbs::select::Selection;
 use crate::{connect, output};
 use types::SandboxId;
 
-/// Start an instance of a sandbox where none runs
+/// Start instances of sandboxes where none runs
+///
+/// One that is named and is not there is made. Those that are chosen by --label, --prefix or --all
+/// are told one a line: the name, a tab, and `started`, or `failed` and why.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The sandbox; made where there is none.
-    #[arg(value_name = "NAME")]
-    id: SandboxId,
+    #[command(flatten)]
+    which: Selection,
 }
 
 impl Args {
-    /// Starts it.
+    /// Starts them.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let info = connect::client(global)?.start(self.id.as_str()).await?;
-        if global.json {
-            output::json(&info)?;
+        let client = connect::client(global)?;
+        let names = self.which.names(&client, None).await?;
+        if let [id] = &*names
+            && self.which.is_named()
+        {
+            let info = client.start(id.as_str()).await?;
+            if global.json {
+                output::json(&info)?;
+            }
+            return Ok(0);
         }
-        Ok(0)
+        let start = async |id: &SandboxId| client.start(id.as_str()).await.map(drop);
+        self.which.act(global, names, "started", start).await
     }
 }

@@ -1,15 +1,18 @@
 //! `sandkeep stop`: the end of an instance, not of the sandbox.
 
 use crate::cli::Global;
+use crate::verbs::select::Selection;
 use crate::{connect, verbs};
-use types::{SandboxId, StopRequest};
+use types::{SandboxId, State, StopRequest};
 
 /// Stop the instances of sandboxes; the sandboxes and their workspaces stay
+///
+/// Of those that are chosen by --label, --prefix or --all the running ones are stopped, and told
+/// one a line: the name, a tab, and `stopped`, or `failed` and why.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The sandboxes.
-    #[arg(value_name = "NAME", required = true)]
-    ids: Vec<SandboxId>,
+    #[command(flatten)]
+    which: Selection,
     /// The reason to record [default: stopped].
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -23,7 +26,8 @@ impl Args {
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
         let client = connect::client(global)?;
         let request = StopRequest { reason: self.reason, grace_ms: self.grace };
-        let stop = async |id: &SandboxId| Ok(client.stop(id.as_str(), &request).await?);
-        Ok(verbs::each(&self.ids, stop).await)
+        let names = self.which.names(&client, Some(State::Running)).await?;
+        let stop = async |id: &SandboxId| client.stop(id.as_str(), &request).await;
+        self.which.act(global, names, "stopped", stop).await
     }
 }

@@ -28,6 +28,8 @@ pub struct Answer {
     pub status: StatusCode,
     pub headers: hyper::HeaderMap,
     pub body: Vec<u8>,
+    /// Whether it comes in the envelope of `/client/v4`.
+    pub account: bool,
 }
 
 impl Answer {
@@ -45,6 +47,17 @@ impl Answer {
         assert_eq!(self.headers[header::CACHE_CONTROL], "no-store");
         assert_eq!(self.headers["x-request-id"].len(), 16);
         let body = self.json();
+        if self.account {
+            let error = serde_json::json!({
+                "code": 1000 + status, "message": body["errors"][0]["message"],
+            });
+            let whole = serde_json::json!({
+                "success": false, "errors": [error], "messages": [], "result": null,
+            });
+            assert_eq!(body, whole);
+            assert!(error["message"].as_str().unwrap().len() > 5);
+            return body;
+        }
         let keys: Vec<_> = body.as_object().unwrap().keys().cloned().collect();
         let mut all = ["code", "message", "context", "httpStatus", "retryable", "timestamp"]
             .map(String::from);
@@ -62,6 +75,11 @@ impl Answer {
     #[track_caller]
     pub fn invalid(&self, field: &str) -> Value {
         let body = self.error(400, "VALIDATION_FAILED");
+        if self.account {
+            let message = body["errors"][0]["message"].as_str().unwrap();
+            assert!(message.contains(field), "{message}");
+            return body;
+        }
         assert_eq!(body["context"]["field"], field, "{body}");
         body
     }
@@ -91,10 +109,11 @@ impl Bench {
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
+        let account = request.uri().path().starts_with("/client/v4");
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes().to_vec();
-        Answer { status: parts.status, headers: parts.headers, body }
+        Answer { status: parts.status, headers: parts.headers, body, account }
     }
 
     /// A request without a body.

@@ -6,7 +6,9 @@ use crate::machine::{Event, Finish, Phase, Verdict};
 use containers::Capabilities;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use types::{Error, ErrorCode, Patch, Result, SandboxName, Settings, SettingsRequest};
+use types::{
+    Error, ErrorCode, Patch, Result, SandboxName, Settings, SettingsRequest, changed_labels,
+};
 
 /// How long the end of a dead instance may be untold.
 const LINGERS: Duration = Duration::from_secs(10);
@@ -51,7 +53,7 @@ impl SandboxObject {
             return Err(errors::destroyed());
         }
         let world = self.world.clone();
-        request.validate_env_vars()?;
+        request.validate_maps()?;
         let base = match &self.row {
             Some(row) if !row.expired => &row.settings,
             _ => &world.defaults,
@@ -59,7 +61,11 @@ impl SandboxObject {
         let settings = base.with(&request)?;
         if let Some(row) = self.row.as_ref().filter(|row| !row.expired) {
             let vars = request.env_vars.as_ref().is_none_or(|vars| *vars == row.env_vars);
-            return match difference(&row.settings, &settings).or((!vars).then_some("envVars")) {
+            let labels = request.labels.as_ref().is_none_or(|labels| *labels == row.labels);
+            let other = difference(&row.settings, &settings)
+                .or((!vars).then_some("envVars"))
+                .or((!labels).then_some("labels"));
+            return match other {
                 None => Ok(false),
                 Some(field) => Err(Error::new(
                     ErrorCode::SettingsConflict,
@@ -70,15 +76,21 @@ impl SandboxObject {
         }
         self.check(&request, &settings).await?;
         let vars = request.env_vars.unwrap_or_default();
+        let labels = request.labels;
         let alarm = self.ttl_from_now(settings.time);
         self.last_activity = world.clock.instant();
         let now = world.clock.now_ms();
         if self.row.is_some() {
-            let updated = world.store.update(&self.id, &settings, &vars, alarm).await;
+            // One that expired keeps its labels, unless the request names others.
+            let labels = labels.as_ref();
+            let updated =
+                world.store.update_labelled(&self.id, &settings, &vars, labels, alarm).await;
             self.row = updated.map_err(errors::of_store)?;
             self.active();
         } else {
-            let created = world.store.create(&name, &settings, &vars, now, alarm).await;
+            let labels = labels.unwrap_or_default();
+            let created =
+                world.store.create_labelled(&name, &settings, &vars, &labels, now, alarm).await;
             self.row = Some(created.map_err(errors::of_store)?.1);
         }
         self.name = Some(name);
@@ -91,7 +103,7 @@ impl SandboxObject {
             return Err(errors::destroyed());
         }
         let row = self.row.as_ref().ok_or_else(errors::not_found)?;
-        patch.validate_env_vars()?;
+        patch.validate_maps()?;
         let settings = row.settings.with(&patch.settings)?;
         let mut vars = row.env_vars.clone();
         for (name, value) in patch.env_vars.clone().unwrap_or_default() {
@@ -100,6 +112,8 @@ impl SandboxObject {
                 None => drop(vars.remove(&name)),
             }
         }
+        let labels = patch.labels.as_ref().map(|changes| changed_labels(&row.labels, changes));
+        let labels = labels.transpose()?;
         let backstop = settings.time.inactivity_timeout_ms;
         let backstop = (backstop != row.settings.time.inactivity_timeout_ms).then_some(backstop);
         self.check(&patch.settings, &settings).await?;
@@ -112,7 +126,9 @@ impl SandboxObject {
             Some(_) => self.armed,
         };
         let wall = alarm.map(|at| self.wall(at));
-        let updated = self.world.store.update(&self.id, &settings, &vars, wall).await;
+        let labels = labels.as_ref();
+        let updated =
+            self.world.store.update_labelled(&self.id, &settings, &vars, labels, wall).await;
         self.row = Some(updated.map_err(errors::of_store)?.ok_or_else(errors::not_found)?);
         self.arm(alarm);
         if let Some(ms) = backstop {

@@ -1,10 +1,10 @@
 //! Start, stop, destroy, expire: what moves the record. Each stop of a generation is recorded
 //! once, the first one counts, and no generation ends without one.
 
-use super::rows::{execute, load};
+use super::rows::{execute, load, to_json};
 use super::sandboxes::{ensure, there};
-use super::{contexts, outbox};
-use crate::{Error, Result, SandboxRow, StopRecord};
+use super::{contexts, labels, outbox};
+use crate::{Error, Placement, Result, SandboxRow, StopRecord};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeMap;
 use types::{Cause, ObjectId, SandboxName, Settings, State};
@@ -19,13 +19,14 @@ pub(crate) fn start(
     now_ms: i64,
     alarm_at: Option<i64>,
 ) -> Result<SandboxRow> {
-    ensure(c, name, new_settings, &BTreeMap::new(), now_ms, alarm_at)?;
+    let none = BTreeMap::new();
+    ensure(c, name, new_settings, &none, &none, now_ms, alarm_at)?;
     let object = name.object_id();
     let row = there(load(c, &object)?)?;
     if row.destroying {
         return Err(Error::Destroying);
     }
-    if row.record.is_some_and(|r| r.state == State::Running) {
+    if row.record.as_ref().is_some_and(|r| r.state == State::Running) {
         return Err(Error::AlreadyRunning);
     }
     execute(
@@ -33,9 +34,9 @@ pub(crate) fn start(
         "UPDATE sandboxes SET generation = generation + 1, state = 'running',
             starts = starts + 1, started_at = ?2, record_activity = ?2,
             last_activity = max(last_activity, ?2), stopped_at = NULL, reason = NULL,
-            exit_code = NULL, cause = NULL, alarm_at = ?3, expired = 0
+            exit_code = NULL, cause = NULL, alarm_at = ?3, expired = 0, placement = ?4
          WHERE object = ?1",
-        params![object.as_bytes(), now_ms, alarm_at],
+        params![object.as_bytes(), now_ms, alarm_at, to_json(&Placement::of(&row.settings))?],
     )?;
     there(load(c, &object)?)
 }
@@ -107,6 +108,7 @@ pub(crate) fn finish_destroy(c: &Connection, object: &ObjectId, stop: &Stopping)
     end_instance(c, object, stop, Cause::Destroyed, at)?;
     drop_executions(c, object)?;
     contexts::drop_all(c, object)?;
+    labels::drop_all(c, object)?;
     execute(
         c,
         "DELETE FROM configurations

@@ -1,10 +1,9 @@
 //! Lists: every one walks an index from its place on, never a table, never a sort.
 
-use super::rows::{COLUMNS, FROM, object, parse, sandbox, state};
-use crate::cursor::Place;
-use crate::{ListFilter, Result, SandboxRow};
-use rusqlite::{Connection, Row, params};
-use types::{DirectoryEntry, ObjectId, Owner, SandboxSummary, State, Stop};
+use super::rows::{FROM, columns, object, parse, sandbox, state};
+use crate::{Result, SandboxRow};
+use rusqlite::{Connection, params};
+use types::{DirectoryEntry, ObjectId, Owner, State, Stop};
 
 pub(crate) const DIRECTORY: &str = "SELECT id, state FROM sandboxes
      WHERE owner = ?1 AND destroyed_at IS NULL ORDER BY created_at, id";
@@ -18,57 +17,12 @@ pub(crate) fn directory(c: &Connection, owner: &Owner) -> Result<Vec<DirectoryEn
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The page's statement. `substr` keeps the prefix from competing with the order for an index.
-pub(crate) fn page_sql(filter: &ListFilter) -> String {
-    let state = match filter.state {
-        // The words stand in the text, so that the partial index is seen to fit.
-        Some(State::Running) => "AND state = 'running' AND state IS NOT NULL",
-        Some(State::Stopped) => "AND state = 'stopped' AND state IS NOT NULL",
-        None => "",
-    };
-    format!(
-        "SELECT id, created_at, state, last_activity, image, reason FROM sandboxes
-         WHERE owner = ?1 AND destroyed_at IS NULL {state}
-            AND (created_at, id) > (?2, ?3) AND substr(id, 1, length(?4)) = ?4
-         ORDER BY created_at, id LIMIT ?5"
-    )
-}
-
-/// At most `limit` rows behind `place`.
-pub(crate) fn page(
-    c: &Connection,
-    owner: &Owner,
-    filter: &ListFilter,
-    limit: u32,
-    place: &Place,
-) -> Result<Vec<SandboxSummary>> {
-    let prefix = filter.prefix.as_deref().unwrap_or_default();
-    let mut statement = c.prepare_cached(&page_sql(filter))?;
-    let params = params![owner.as_str(), place.created_at, place.id, prefix, limit];
-    let rows = statement.query_map(params, |row| summary(row, owner))?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-fn summary(row: &Row<'_>, owner: &Owner) -> rusqlite::Result<SandboxSummary> {
-    let state = state(row, 2)?;
-    Ok(SandboxSummary {
-        id: parse(row, 0)?,
-        owner: owner.clone(),
-        created_at: row.get(1)?,
-        state,
-        running: state == Some(State::Running),
-        last_activity: row.get(3)?,
-        image: row.get(4)?,
-        reason: row.get(5)?,
-    })
-}
-
 pub(crate) const RUNNING: &str = "WHERE s.state = 'running'";
 pub(crate) const DESTROYING: &str =
     "WHERE s.destroying_at IS NOT NULL AND s.destroying_at > -9223372036854775807";
 
 pub(crate) fn rows_sql(rest: &str) -> String {
-    format!("SELECT {COLUMNS} FROM {FROM} {rest}")
+    format!("SELECT {} FROM {FROM} {rest}", columns())
 }
 
 /// Whole rows of a few sandboxes out of many.

@@ -1,11 +1,14 @@
 //! The SQL of each operation. These run inside a transaction of the writer, or on a reader.
 
+pub(crate) mod account;
 pub(crate) mod checkpoints;
 pub(crate) mod contexts;
 pub(crate) mod executions;
+pub(crate) mod labels;
 pub(crate) mod lifecycle;
 pub(crate) mod lists;
 pub(crate) mod outbox;
+pub(crate) mod pages;
 pub(crate) mod rows;
 pub(crate) mod sandboxes;
 pub(crate) mod sweep;

@@ -1,9 +1,10 @@
 //! No list reads a whole table, and none sorts: the plans of the very statements that run.
 
-use super::{checkpoints, contexts, executions, lists, outbox, sweep, tokens};
-use crate::{ListFilter, migrations};
+use super::{account, checkpoints, contexts, executions, lists, outbox, pages, sweep, tokens};
+use crate::cursor::Place;
+use crate::migrations;
 use rusqlite::Connection;
-use types::State;
+use types::{ListFilter, Owner, Sort, Span, State};
 
 fn steps(c: &Connection, sql: &str) -> Vec<String> {
     let mut statement = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -16,12 +17,11 @@ fn steps(c: &Connection, sql: &str) -> Vec<String> {
 }
 
 fn statements() -> Vec<(String, &'static str)> {
-    let page = |state| lists::page_sql(&ListFilter { prefix: Some("a".into()), state });
     vec![
         (lists::DIRECTORY.into(), "COVERING INDEX sandboxes_directory (owner=?)"),
-        (page(None), "INDEX sandboxes_directory (owner=? AND (created_at,id)>(?,?))"),
-        (page(Some(State::Running)), "sandboxes_by_state (owner=? AND state=? AND (created_at,id)"),
-        (page(Some(State::Stopped)), "sandboxes_by_state (owner=? AND state=? AND (created_at,id)"),
+        (account::page_sql(None), "INDEX sandboxes_started (name>? AND name<?)"),
+        (account::page_sql(Some(false)), "INDEX sandboxes_started (name>? AND name<?)"),
+        (account::page_sql(Some(true)), "INDEX sandboxes_by_name (name>? AND name<?)"),
         (lists::rows_sql(lists::RUNNING), "INDEX sandboxes_running (state=?)"),
         (lists::rows_sql(lists::DESTROYING), "INDEX sandboxes_destroying (destroying_at>?)"),
         (lists::STOPS.into(), "INDEX stops_once (object=?)"),
@@ -57,4 +57,76 @@ fn every_list_walks_its_index() {
     }
     // The queue is walked from its head; its key is its order.
     assert_eq!(steps(&c, outbox::OLDEST), vec!["SCAN outbox"]);
+}
+
+/// Every combination of scope, order, filters and cursor, with what its walk must be.
+fn lists() -> Vec<(String, String)> {
+    let owner: Owner = "ada".parse().unwrap();
+    let place = Place { at: 1, name: "ada/s".into() };
+    let label = |n: &str| (n.to_owned(), "x".to_owned());
+    let span = Span { after: Some(1), before: Some(9) };
+    let mut all = Vec::new();
+    for bits in 0..1u32 << 5 {
+        let set = |bit: u32| bits >> bit & 1 == 1;
+        for state in [None, Some(State::Running), Some(State::Stopped)] {
+            for labels in [vec![], vec![label("a")], vec![label("a"), label("b"), label("c")]] {
+                for sort in Sort::ALL {
+                    let filter = ListFilter {
+                        prefix: set(0).then(|| "s".to_owned()),
+                        state,
+                        labels: labels.clone(),
+                        created: if set(1) { span } else { Span::default() },
+                        active: if set(2) { span } else { Span::default() },
+                        sort,
+                    };
+                    let owner = set(3).then_some(&owner);
+                    let (sql, _) = pages::sql(owner, &filter, 100, set(4).then_some(&place));
+                    all.push((sql, wanted(owner.is_some(), &filter).to_owned()));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn wanted(owned: bool, filter: &ListFilter) -> &'static str {
+    let labelled = !filter.labels.is_empty();
+    match (filter.sort, owned) {
+        (Sort::Name | Sort::NameDown, _) => "INDEX sandboxes_by_name (name>? AND name<?)",
+        (Sort::Created | Sort::CreatedDown, true) if labelled => {
+            "SEARCH d USING PRIMARY KEY (owner=? AND name=? AND value=? AND (created_at,id)>(?,?) \
+             AND (created_at,id)<(?,?))"
+        }
+        (Sort::Created | Sort::CreatedDown, true) if filter.state.is_some() => {
+            "INDEX sandboxes_by_state (owner=? AND state=? AND (created_at,id)>(?,?) \
+             AND (created_at,id)<(?,?))"
+        }
+        (Sort::Created | Sort::CreatedDown, true) => {
+            "INDEX sandboxes_directory (owner=? AND (created_at,id)>(?,?) AND (created_at,id)<(?,?))"
+        }
+        (Sort::Created | Sort::CreatedDown, false) => {
+            "INDEX sandboxes_all_created ((created_at,name)>(?,?) AND (created_at,name)<(?,?))"
+        }
+        (Sort::Active | Sort::ActiveDown, true) => {
+            "INDEX sandboxes_by_activity (owner=? AND (last_activity,id)>(?,?) \
+             AND (last_activity,id)<(?,?))"
+        }
+        (Sort::Active | Sort::ActiveDown, false) => {
+            "INDEX sandboxes_all_activity ((last_activity,name)>(?,?) AND (last_activity,name)<(?,?))"
+        }
+    }
+}
+
+#[test]
+fn every_page_walks_the_index_of_its_order() {
+    let mut c = Connection::open_in_memory().unwrap();
+    migrations::run(&mut c, 0).unwrap();
+    for (sql, wanted) in lists() {
+        let steps = steps(&c, &sql);
+        assert!(steps[0].contains(&wanted), "{sql}\n{steps:#?}");
+        for step in &steps {
+            assert!(!step.contains("SCAN"), "{sql}\n{steps:#?}");
+            assert!(!step.contains("TEMP B-TREE"), "{sql}\n{steps:#?}");
+        }
+    }
 }

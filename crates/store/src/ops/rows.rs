@@ -1,22 +1,28 @@
 //! Rows to values and back.
 
+use super::labels;
 use crate::{Result, SandboxRow};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use types::{ObjectId, Record, SandboxName, State};
 
-/// Columns of [`sandbox`], of the tables in [`FROM`].
-pub(crate) const COLUMNS: &str = "s.object, s.owner, s.id, s.created_at, s.last_activity, \
+const COLUMNS: &str = "s.object, s.owner, s.id, s.created_at, s.last_activity, \
      c.settings, c.env_vars, s.generation, s.state, s.record_activity, s.reason, s.exit_code, \
      s.stopped_at, s.started_at, s.starts, s.cause, s.destroying_at IS NOT NULL, s.expired";
+
+/// Columns of [`sandbox`], of the tables in [`FROM`].
+pub(crate) fn columns() -> String {
+    format!("{COLUMNS}, {}", labels::OF_SANDBOX)
+}
 
 /// CROSS: the sandbox first, then its configuration, always.
 pub(crate) const FROM: &str = "sandboxes s CROSS JOIN configurations c ON c.sandbox = s.key";
 
 /// The sandbox of an object, unless it is a tombstone.
 pub(crate) fn load(c: &Connection, object: &ObjectId) -> Result<Option<SandboxRow>> {
+    let columns = columns();
     let sql =
-        format!("SELECT {COLUMNS} FROM {FROM} WHERE s.object = ?1 AND s.destroyed_at IS NULL");
+        format!("SELECT {columns} FROM {FROM} WHERE s.object = ?1 AND s.destroyed_at IS NULL");
     Ok(c.prepare_cached(&sql)?.query_row([object.as_bytes()], sandbox).optional()?)
 }
 
@@ -28,6 +34,7 @@ pub(crate) fn sandbox(row: &Row<'_>) -> rusqlite::Result<SandboxRow> {
         last_activity: row.get(4)?,
         settings: json(row, 5)?,
         env_vars: json(row, 6)?,
+        labels: json(row, 18)?,
         generation: row.get::<_, i64>(7)?.cast_unsigned(),
         record: record(row)?,
         destroying: row.get(16)?,

@@ -1,5 +1,6 @@
 //! Making and changing sandboxes, their alarms and their activity.
 
+use super::labels;
 use super::rows::{execute, load, to_json};
 use crate::{Error, Result, SandboxRow};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -14,6 +15,7 @@ pub(crate) fn ensure(
     name: &SandboxName,
     settings: &Settings,
     env_vars: &Vars,
+    labels: &Vars,
     now_ms: i64,
     alarm_at: Option<i64>,
 ) -> Result<bool> {
@@ -26,7 +28,7 @@ pub(crate) fn ensure(
             created_at = excluded.created_at, last_activity = excluded.last_activity,
             image = excluded.image, alarm_at = excluded.alarm_at,
             history_floor = generation, executions = 0, destroying_at = NULL,
-            destroyed_at = NULL, expired = 0, state = NULL, starts = 0, record_activity = NULL,
+            destroyed_at = NULL, expired = 0, ended_at = coalesce(stopped_at, ended_at), state = NULL, starts = 0, record_activity = NULL,
             started_at = NULL, stopped_at = NULL, reason = NULL, exit_code = NULL, cause = NULL
          WHERE destroyed_at IS NOT NULL",
         params![
@@ -40,6 +42,7 @@ pub(crate) fn ensure(
     )?;
     if changed > 0 {
         configure(c, &object, settings, env_vars)?;
+        labels::set(c, &object, labels)?;
     }
     Ok(changed > 0)
 }
@@ -59,10 +62,11 @@ pub(crate) fn create(
     name: &SandboxName,
     settings: &Settings,
     env_vars: &Vars,
+    labels: &Vars,
     now_ms: i64,
     alarm_at: Option<i64>,
 ) -> Result<(bool, SandboxRow)> {
-    let made = ensure(c, name, settings, env_vars, now_ms, alarm_at)?;
+    let made = ensure(c, name, settings, env_vars, labels, now_ms, alarm_at)?;
     Ok((made, there(load(c, &name.object_id())?)?))
 }
 
@@ -76,6 +80,7 @@ pub(crate) fn update(
     object: &ObjectId,
     settings: &Settings,
     env_vars: &Vars,
+    labels: Option<&Vars>,
     alarm_at: Option<i64>,
 ) -> Result<Option<SandboxRow>> {
     match load(c, object)? {
@@ -90,6 +95,9 @@ pub(crate) fn update(
         params![object.as_bytes(), settings.image, alarm_at],
     )?;
     configure(c, object, settings, env_vars)?;
+    if let Some(labels) = labels {
+        labels::set(c, object, labels)?;
+    }
     load(c, object)
 }
 

@@ -1,0 +1,140 @@
+//! The verbs that act on many sandboxes at once, and labels on the command line.
+
+use crate::rig::{make, ok, start, verb};
+use e2e::Server;
+use serde_json::{Value, json};
+
+/// The states of an owner's sandboxes, by name.
+async fn states(server: &Server, owner: &str) -> Vec<String> {
+    let page = server.get(&format!("/v1/sandboxes?owner={owner}&sort=name")).await.expect(200);
+    let row = |r: &Value| {
+        format!("{} {}", r["id"].as_str().unwrap(), r["state"].as_str().unwrap_or("never"))
+    };
+    page["sandboxes"].as_array().unwrap().iter().map(row).collect()
+}
+
+#[tokio::test]
+async fn acts_reach_those_that_are_chosen_and_no_others() {
+    let server = Server::start().await;
+    for (id, labels) in [
+        ("a-1", json!({"job": "42", "env": "prod"})),
+        ("a-2", json!({"job": "42"})),
+        ("b-1", json!({"job": "43"})),
+        ("b-2", json!({})),
+    ] {
+        make(&server, "local", id, json!({"labels": labels})).await;
+        start(&server, "local", id).await;
+        make(&server, "bob", id, json!({"labels": labels})).await;
+        start(&server, "bob", id).await;
+    }
+    assert_eq!(ok(&server, &["stop", "--label", "job=42"]), "a-1\tstopped\na-2\tstopped\n");
+    assert_eq!(
+        states(&server, "local").await,
+        ["a-1 stopped", "a-2 stopped", "b-1 running", "b-2 running"]
+    );
+    // Only running ones are stopped, so nothing is left to do.
+    assert_eq!(ok(&server, &["stop", "--label", "job=42"]), "");
+    assert_eq!(
+        ok(&server, &["start", "--label", "job=42", "--label", "env=prod"]),
+        "a-1\tstarted\n"
+    );
+    assert_eq!(ok(&server, &["touch", "--prefix", "b-"]), "b-1\ttouched\nb-2\ttouched\n");
+    assert_eq!(ok(&server, &["stop", "--prefix", "a", "--label", "env=prod"]), "a-1\tstopped\n");
+    let told = ok(&server, &["--json", "stop", "--all"]);
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    let stopped = |id: &str| json!({"id": id, "outcome": "stopped"});
+    assert_eq!(told, json!([stopped("b-1"), stopped("b-2")]));
+    assert_eq!(ok(&server, &["rm", "--label", "job=43"]), "b-1\tremoved\n");
+    // Named ones are not told of, as ever.
+    assert_eq!(ok(&server, &["start", "a-1", "a-2"]), "");
+
+    let (code, stdout, stderr) = verb(&server, &["rm", "--all"]);
+    assert_eq!((code, stdout.as_str()), (125, ""));
+    assert!(stderr.contains("--yes"), "{stderr}");
+    assert_eq!(states(&server, "local").await.len(), 3);
+    assert_eq!(
+        ok(&server, &["rm", "--all", "--yes"]),
+        "a-1\tremoved\na-2\tremoved\nb-2\tremoved\n"
+    );
+    assert_eq!(states(&server, "local").await, [""; 0]);
+    assert_eq!(states(&server, "bob").await.len(), 4);
+    assert!(states(&server, "bob").await.iter().all(|s| s.ends_with("running")));
+}
+
+#[tokio::test]
+async fn a_failure_is_told_with_its_sandbox_and_the_others_have_their_turn() {
+    let server = Server::start().await;
+    make(&server, "local", "a-good", json!({})).await;
+    make(&server, "local", "b-bad", json!({"entrypoint": ["/no/such/program"]})).await;
+    make(&server, "local", "c-good", json!({})).await;
+    let (code, stdout, stderr) = verb(&server, &["start", "--all"]);
+    let lines: Vec<_> = stdout.lines().collect();
+    assert_eq!((code, lines.len()), (125, 3), "{stdout}");
+    assert_eq!((lines[0], lines[2]), ("a-good\tstarted", "c-good\tstarted"));
+    assert!(lines[1].starts_with("b-bad\tfailed\t") && lines[1].contains("/no/such/program"));
+    assert!(stderr.contains("error: b-bad: ") && stderr.contains("/no/such/program"), "{stderr}");
+    for (words, why) in [
+        (&["stop"][..], "required"),
+        (&["stop", "a-good", "--all"], "cannot be used with"),
+        (&["stop", "--all", "--prefix", "a"], "cannot be used with"),
+        (&["stop", "--prefix", ""], "a value is required"),
+        (&["stop", "--label", "job"], "KEY=VALUE"),
+        (&["stop", "--label", "a b=c"], "label"),
+        (&["ls", "--label", "x"], "KEY=VALUE"),
+        (&["ls", "--sort", "size"], "sort must be created"),
+    ] {
+        let (code, stdout, stderr) = verb(&server, words);
+        assert_eq!((code, stdout.as_str()), (125, ""), "{words:?}");
+        assert!(stderr.contains(why), "{words:?}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn labels_on_the_command_line() {
+    let server = Server::start().await;
+    let run = ["run", "--label", "job=42", "--label", "note=a = b", "one", "--", "true"];
+    ok(&server, &run);
+    ok(&server, &run);
+    assert_eq!(ok(&server, &["label", "one"]), "job\t42\nnote\ta = b\n");
+    ok(&server, &["label", "one", "job=43", "note-", "empty="]);
+    assert_eq!(ok(&server, &["label", "one"]), "empty\t\njob\t43\n");
+    let json: Value =
+        serde_json::from_str(&ok(&server, &["label", "one", "--json"])).expect("JSON");
+    assert_eq!(json, json!({"empty": "", "job": "43"}));
+    let told = ok(&server, &["inspect", "one"]);
+    assert!(
+        told.lines().any(|l| l.starts_with("labels") && l.ends_with("empty=, job=43")),
+        "{told}"
+    );
+    let (code, _, stderr) = verb(&server, &run);
+    assert_eq!(code, 125);
+    assert!(stderr.contains("labels"), "{stderr}");
+    let (code, _, stderr) = verb(&server, &["label", "one", "job"]);
+    assert!(code == 125 && stderr.contains("KEY=VALUE, or KEY-"), "{stderr}");
+    let (code, _, stderr) = verb(&server, &["label", "none", "a=b"]);
+    assert!(code == 125 && stderr.contains("no such sandbox"), "{stderr}");
+}
+
+#[tokio::test]
+async fn lists_in_every_order_and_of_all_owners() {
+    let server = Server::start().await;
+    for (owner, id) in [("local", "b"), ("bob", "x"), ("local", "a"), ("bob", "c")] {
+        make(&server, owner, id, json!({"labels": {"own": owner}})).await;
+    }
+    let names = |words: &[&str]| -> Vec<String> {
+        let told = ok(&server, words);
+        told.lines().map(|l| l.split('\t').take(2).collect::<Vec<_>>().join(" ")).collect()
+    };
+    assert_eq!(names(&["ls"]), ["b never started", "a never started"]);
+    assert_eq!(names(&["ls", "--sort", "-created"]), ["a never started", "b never started"]);
+    assert_eq!(names(&["ls", "--sort", "name", "--label", "own=bob"]), [""; 0]);
+    assert_eq!(names(&["ls", "--all-owners"]), ["local b", "bob x", "local a", "bob c"]);
+    assert_eq!(
+        names(&["ls", "--all-owners", "--sort=-name"]),
+        ["local b", "local a", "bob x", "bob c"]
+    );
+    assert_eq!(names(&["ls", "--all-owners", "--label", "own=bob"]), ["bob x", "bob c"]);
+    let json = ok(&server, &["ls", "--json", "--all-owners", "--prefix", "x"]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&json[0]["owner"], &json[0]["labels"]), (&json!("bob"), &json!({"own": "bob"})));
+}
