@@ -35,7 +35,17 @@ async fn send(server: &Server, method: &str, path: &str, headers: &str, body: &s
     let answer = server.exchange(request.as_bytes()).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let body = serde_json::from_str(body).unwrap_or(Value::Null);
+    let mut body: Value = serde_json::from_str(body).unwrap_or(Value::Null);
+    if path.starts_with("/client/v4") && body["success"] == false {
+        // The same codes as numbers, in an envelope.
+        let code = match body["errors"][0]["code"].as_u64() {
+            Some(1400) => "VALIDATION_FAILED",
+            Some(1401) => "UNAUTHENTICATED",
+            Some(1403) => "FORBIDDEN",
+            _ => "",
+        };
+        body["code"] = json!(code);
+    }
     Told { status, head: head.to_ascii_lowercase(), body }
 }
 

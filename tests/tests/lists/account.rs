@@ -1,6 +1,6 @@
 //! Section 7 of the contract, line by line.
 
-use crate::rig::{destroy, main, make, start, stop};
+use crate::rig::{destroy, main, make, ok, start, stop};
 use e2e::{Server, eventually, read_instance};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -296,4 +296,55 @@ async fn a_list_wakes_nobody_and_waits_for_nobody() {
     }
     let after = server.get("/v1/sandboxes/sleeps?owner=ada").await.expect(200);
     assert_eq!(before, after);
+}
+
+#[tokio::test]
+async fn the_curl_of_the_document_needs_a_reader() {
+    let server = Server::start().await;
+    for (owner, id) in [("ada", "notes"), ("ada", "tests"), ("bob", "notes")] {
+        start(&server, owner, id).await;
+    }
+    let data = server.data.to_str().expect("UTF-8").to_owned();
+    let token = |words: &[&str]| {
+        let words = [&["--data", &data, "token", "create"], words].concat();
+        ok(&server, &words).trim().to_owned()
+    };
+    let reader = token(&["--scope", "containers:read"]);
+    let admin = token(&["--scope", "admin"]);
+    let ada = token(&["--owner", "ada"]);
+    let curl = |token: &str| {
+        let url = format!("{}{ACCOUNT}/<APPLICATION_ID>/instances?name_prefix=ada/", server.url);
+        let header = format!("Authorization: Bearer {token}");
+        let output = std::process::Command::new("curl")
+            .args(["--silent", "--show-error", &url, "--header", &header])
+            .output()
+            .expect("curl starts: cargo xtask setup --tests");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    for token in [&reader, &admin] {
+        let told = curl(token);
+        let names: Vec<_> =
+            told["result"]["instances"].as_array().unwrap().iter().map(|i| &i["name"]).collect();
+        assert_eq!(names, ["ada/notes", "ada/tests"]);
+        assert_eq!(told["result"]["instances"][0]["application_id"], "<APPLICATION_ID>");
+    }
+    for (token, code) in [(&*ada, 1403), ("nonsense", 1401), (&reader[..reader.len() - 1], 1401)] {
+        let told = curl(token);
+        assert_eq!((&told["success"], &told["errors"][0]["code"]), (&json!(false), &json!(code)));
+    }
+    // A reader reads this list and nothing else, and the administrator's list needs one.
+    let bearer = |token: &str| format!("Bearer {token}");
+    for (token, path, status) in [
+        (&reader, "/v1/sandboxes?owner=ada", 403),
+        (&reader, "/v1/admin/sandboxes", 403),
+        (&ada, "/v1/admin/sandboxes", 403),
+        (&admin, "/v1/admin/sandboxes", 200),
+        (&ada, "/v1/sandboxes", 200),
+        (&ada, "/v1/sandboxes?owner=bob", 404),
+    ] {
+        let headers = [("authorization", &*bearer(token))];
+        let answer = server.send("GET", path, &headers, None).await.expect("an answer");
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+    }
 }
