@@ -32,7 +32,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         (name = "account", description = "Every sandbox that was ever started, for clients of the Containers API."),
         (name = "server", description = "The server itself."),
     ),
-    components(schemas(ErrorBody, ErrorCode, AccountFailure)),
+    components(schemas(ErrorBody, ErrorCode, AccountFailure, types::WatchEvent)),
     paths(
         crate::lists::own, crate::lists::all, crate::v1::put, crate::v1::patch, crate::v1::info, crate::v1::destroy,
         crate::v1::start, crate::exec::v1, crate::v1::stop, crate::v1::touch, crate::v1::stops,

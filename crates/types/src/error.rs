@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $retryable:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $text:tt, $status:literal, $retryable:literal;)*) => {
         /// What went wrong, as a stable code. Each has a page in `docs/errors/`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum ErrorCode {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Kills; each meets eight executions. `SANDKEEP_TEST_KILLS` asks for another number.
-const KILLS: u64 = 25;
+const KILLS: u64 = 200;
 
 /// The memory has the number three times, far apart: a mixture of two states would show.
 const STEP: &str = "n += 1; all.push(n); big[n * 997 % big.length] = n; n";
