@@ -55,6 +55,7 @@ pub enum Verb {
     Inspect(verbs::inspect::Args),
     Stops(verbs::stops::Args),
     Executions(verbs::executions::Args),
+    Quotas(verbs::quotas::Args),
     Start(verbs::start::Args),
     Stop(verbs::stop::Args),
     Rm(verbs::rm::Args),

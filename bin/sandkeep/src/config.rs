@@ -1,5 +1,8 @@
 //! The configuration of a server: flag > environment > `--config` file > default.
 
+mod memory;
+mod quotas;
+mod retention;
 mod values;
 
 use crate::connect::DEFAULT_LISTEN;
@@ -10,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use types::TimeDefaults;
 
 /// The keys, as they stand in a file; in the environment `SANDKEEP_IDLE_LIMIT` and so on.
@@ -98,6 +102,12 @@ pub struct Config {
     pub bindings: BTreeMap<String, String>,
     /// What the account's list is known by: in the file alone.
     pub account: Account,
+    /// How much owners and the machine may have: in the file alone.
+    pub quotas: quotas::Tables,
+    /// When the machine counts as short of memory: in the file alone.
+    pub memory: memory::Memory,
+    /// How long is kept what is old: in the file alone.
+    pub retention: retention::Kept,
     /// How the log looks.
     pub log_format: LogFormat,
 }
@@ -151,6 +161,16 @@ impl Config {
         Ok(config)
     }
 
+    /// What the operator allows.
+    pub fn upkeep(&self) -> sandbox::Upkeep {
+        sandbox::Upkeep {
+            quotas: self.quotas.table(),
+            wait: Duration::from_millis(self.quotas.wait()),
+            memory: self.memory.rules(),
+            retention: self.retention.retention(),
+        }
+    }
+
     /// The time settings of a sandbox that names none.
     pub fn time(&self) -> TimeDefaults {
         TimeDefaults {
@@ -179,6 +199,9 @@ fn defaults() -> serde_json::Value {
         "engine-cache": null,
         "bindings": {},
         "account": {},
+        "quotas": {},
+        "memory": {},
+        "retention": {},
         "log-format": "text",
     })
 }
@@ -221,9 +244,13 @@ fn explain(error: &figment::Error, file: Option<&Path>) -> Failure {
         _ => String::new(),
     };
     match &error.kind {
-        Kind::UnknownField(field, _) => Failure::new(format!("unknown key {field:?}{from}")).hint(
-            format!("the keys are {}, and the tables [bindings] and [account]", KEYS.join(", ")),
-        ),
+        Kind::UnknownField(field, _) => {
+            Failure::new(format!("unknown key {field:?}{from}")).hint(format!(
+                "the keys are {}, and the tables [bindings], [account], [quotas], [memory] and \
+                 [retention]",
+                KEYS.join(", ")
+            ))
+        }
         kind if key.is_empty() => Failure::new(format!("the configuration{from}: {kind}")),
         kind => Failure::new(format!("{key:?}{from}: {kind}")),
     }

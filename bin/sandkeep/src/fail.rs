@@ -128,6 +128,9 @@ fn advice(error: &types::Error) -> Vec<String> {
         ErrorCode::TooManyContexts => {
             "`sandkeep contexts rm NAME ID` deletes one with its memory".to_owned()
         }
+        ErrorCode::QuotaExceeded => {
+            "`sandkeep quotas` shows what the owner may have, and has".to_owned()
+        }
         ErrorCode::ExecutionNotSaved => {
             "the code ran, and its variables are as they were before; files stay".to_owned()
         }

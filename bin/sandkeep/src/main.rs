@@ -53,6 +53,7 @@ fn run(Cli { global, verb }: Cli) -> anyhow::Result<u8> {
             Verb::Inspect(args) => args.run(&global).await,
             Verb::Stops(args) => args.run(&global).await,
             Verb::Executions(args) => args.run(&global).await,
+            Verb::Quotas(args) => args.run(&global).await,
             Verb::Start(args) => args.run(&global).await,
             Verb::Stop(args) => args.run(&global).await,
             Verb::Rm(args) => args.run(&global).await,

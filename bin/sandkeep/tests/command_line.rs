@@ -5,7 +5,7 @@ mod common;
 use common::{run, sandkeep, told};
 use std::time::{Duration, Instant};
 
-const VERBS: [&str; 38] = [
+const VERBS: [&str; 39] = [
     "serve",
     "run",
     "exec",
@@ -27,6 +27,7 @@ const VERBS: [&str; 38] = [
     "inspect",
     "stops",
     "executions",
+    "quotas",
     "start",
     "stop",
     "rm",

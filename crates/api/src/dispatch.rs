@@ -17,7 +17,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::Instrument;
-use types::{Error, ErrorCode, Result};
+use types::{Error, ErrorCode, Owner, Result};
 
 /// A request as its handler sees it: admitted, and with its body read.
 pub(crate) struct Call {
@@ -77,8 +77,9 @@ async fn answer(
     body: &mut Body,
 ) -> Result<Response> {
     let expects = parts.headers.contains_key(header::EXPECT);
-    let admitted = admit(app, id, routes, parts, body).await;
-    match admitted {
+    let mut acting_for = None;
+    let admitted = admit(app, id, routes, parts, body, &mut acting_for).await;
+    let answer = match admitted {
         Ok((
             Handler::Server(run) | Handler::Reader(run) | Handler::Admin(run) | Handler::Keys(run),
             call,
@@ -93,7 +94,13 @@ async fn answer(
             }
             Err(error)
         }
+    };
+    if let (Err(error), Some(owner)) = (&answer, &acting_for)
+        && error.code == ErrorCode::QuotaExceeded
+    {
+        app.sandboxes.quota_refused(owner, error);
     }
+    answer
 }
 
 async fn admit(
@@ -102,6 +109,7 @@ async fn admit(
     routes: &[&'static Route],
     parts: Parts,
     body: &mut Body,
+    acting_for: &mut Option<Owner>,
 ) -> Result<(Handler, Call, path::Target)> {
     let door = parts.extensions.get::<Listening>().copied().unwrap_or_default();
     let route = select(routes, &parts.method, parts.uri.path());
@@ -118,6 +126,11 @@ async fn admit(
             return Err(auth::not_yours(app, id, &identity).await);
         }
         target.owner = owner;
+    }
+    acting_for.clone_from(&target.owner);
+    // The administrator's door stays open, to make room.
+    if let Some(owner) = target.owner.as_ref().filter(|_| door != Listening::Admin) {
+        app.rates.count(owner)?;
     }
     let mut incoming = body::Incoming::default();
     let body = match route.body {

@@ -1,7 +1,7 @@
 //! Running a command: whole, or as a stream of events.
 
 use crate::dispatch::Call;
-use crate::{accept, json, reply};
+use crate::{accept, json, quotas, reply};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use types::{Error, ErrorCode, ExecEvent, ExecRequest, ExecResult, Result, Sandbo
 /// a stream that ends without `exit` or `error` says nothing of the command's end. A client
 /// that goes away ends the command and all its children.
 #[utoipa::path(post, path = "/v1/sandboxes/{id}/exec", tag = "commands", operation_id = "exec",
+    params(("waitMs" = Option<u32>, Query, minimum = 0, maximum = 60_000, description = "Wait so long for room where a limit keeps the instance from starting; the server's setting by default, which is 0 as a rule.")),
     request_body = ExecRequest,
     responses((status = 200, description = "The command ended, with whatever code; or the stream of its events.",
         content((ExecResult = "application/json"), (ExecEvent = "application/x-ndjson")))))]
@@ -29,6 +30,7 @@ pub(crate) async fn v1(call: Call, name: SandboxName) -> Result<Response> {
 ///
 /// As `POST /v1/sandboxes/{id}/exec`, in the sandbox of the user in the path.
 #[utoipa::path(post, path = "/users/{owner}/sandboxes/{session}", tag = "users", operation_id = "execUserSandbox",
+    params(("waitMs" = Option<u32>, Query, minimum = 0, maximum = 60_000, description = "Wait so long for room where a limit keeps the instance from starting; the server's setting by default, which is 0 as a rule.")),
     request_body = ExecRequest,
     responses((status = 200, description = "The command ended, with whatever code; or the stream of its events.",
         content((ExecResult = "application/json"), (ExecEvent = "application/x-ndjson")))))]
@@ -40,6 +42,7 @@ pub(crate) async fn of_a_user(call: Call, name: SandboxName) -> Result<Response>
 ///
 /// As `POST /v1/sandboxes/{id}/exec`.
 #[utoipa::path(post, path = "/sandboxes/{name}", tag = "own", operation_id = "execOwnSandbox",
+    params(("waitMs" = Option<u32>, Query, minimum = 0, maximum = 60_000, description = "Wait so long for room where a limit keeps the instance from starting; the server's setting by default, which is 0 as a rule.")),
     request_body = ExecRequest,
     responses((status = 200, description = "The command ended, with whatever code; or the stream of its events.",
         content((ExecResult = "application/json"), (ExecEvent = "application/x-ndjson")))))]
@@ -51,15 +54,24 @@ async fn run(mut call: Call, name: SandboxName) -> Result<Response> {
     // The text and what is read from it need not both be kept while the command runs.
     let request: ExecRequest = json::parse(&std::mem::take(&mut call.body))?;
     request.validate()?;
+    let wait = quotas::wait(&call)?;
     if accept::first_of(&call.headers, &[accept::LINES]).is_some() {
-        let events = call.app.sandboxes.exec_stream(&name, request).await?;
+        let events = tokio::select! {
+            events = call.app.sandboxes.exec_stream(&name, request, wait) => events?,
+            () = call.client.gone() => return Err(went_away()),
+        };
         let kind = HeaderValue::from_static(accept::LINES);
         return Ok(reply::bytes(StatusCode::OK, kind, lines(call, events)));
     }
     tokio::select! {
-        ended = call.app.sandboxes.exec(&name, request) => collected(ended?),
-        () = call.client.gone() => Err(Error::new(ErrorCode::Unavailable, "the client went away")),
+        ended = call.app.sandboxes.exec(&name, request, wait) => collected(ended?),
+        () = call.client.gone() => Err(went_away()),
     }
+}
+
+/// Nobody reads this answer.
+pub(crate) fn went_away() -> Error {
+    Error::new(ErrorCode::Unavailable, "the client went away")
 }
 
 /// The whole end as JSON.

@@ -16,7 +16,7 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 use types::{
-    DeleteFileResult, Error, FileInfo, FilesRequest, FilesResult, ListFilesResult, Result,
+    DeleteFileResult, Error, FileInfo, FilesOp, FilesRequest, FilesResult, ListFilesResult, Result,
     SandboxName, UnpackResult, WatchEvent, WriteFileResult,
 };
 
@@ -112,7 +112,7 @@ async fn write(
     path: &[u8],
     from: &mut Incoming,
 ) -> Result<WriteFileResult> {
-    let files = sandboxes.files(name).await?;
+    let files = sandboxes.files_to_fill(name).await?;
     let mut upload = files.write(path, from.size()).await?;
     loop {
         let piece = tokio::select! {
@@ -151,7 +151,11 @@ pub(crate) async fn delete(call: Call, name: SandboxName) -> Result<Response> {
 pub(crate) async fn change(call: Call, name: SandboxName) -> Result<Response> {
     let request: FilesRequest = json::parse(&call.body)?;
     request.validate()?;
-    let files = call.app.sandboxes.files(&name).await?;
+    let sandboxes = &call.app.sandboxes;
+    let files = match request.op {
+        FilesOp::Mkdir | FilesOp::Copy => sandboxes.files_to_fill(&name).await?,
+        FilesOp::Move | FilesOp::Rename | FilesOp::Exists => sandboxes.files(&name).await?,
+    };
     reply::ok(&files.change(request).await?)
 }
 
@@ -196,7 +200,7 @@ async fn unpack_from(
     path: &[u8],
     from: &mut Incoming,
 ) -> Result<UnpackResult> {
-    let files = sandboxes.files(name).await?;
+    let files = sandboxes.files_to_fill(name).await?;
     let mut unpacking = files.unpack(path).await?;
     loop {
         let piece = tokio::select! {

@@ -21,6 +21,8 @@ mod meta;
 mod openapi;
 mod path;
 mod query;
+mod quotas;
+mod rates;
 mod refusal;
 mod reply;
 mod routes;
@@ -54,15 +56,17 @@ pub struct App {
     /// What the account's list answers to.
     pub account: Arc<Account>,
     bodies: body::Budget,
+    rates: rates::Rates,
 }
 
 impl App {
     /// An app with the usual bounds.
     pub fn new(sandboxes: Sandboxes, keyring: Keyring) -> Self {
         let limits = Limits::default();
+        let rates = rates::Rates::new(sandboxes.quota_table());
         let bodies = body::Budget::default();
         let account = Arc::default();
-        Self { sandboxes, keyring, limits, private: Arc::new([]), account, bodies }
+        Self { sandboxes, keyring, limits, private: Arc::new([]), account, bodies, rates }
     }
 
     /// The account and the application that alone are known below `/client/v4`.

@@ -51,6 +51,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         crate::account::applications, crate::account::instances, crate::account::instances_v2,
         crate::account::instance,
         crate::meta::healthz, crate::meta::openapi,
+        crate::quotas::get,
     ),
 )]
 struct Base;
@@ -110,8 +111,8 @@ fn describe(route: &Route, operation: &mut Operation) {
         parameters.push(owner_parameter("Sandkeep-Owner", ParameterIn::Header));
     }
     let mut by_status: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();
-    for code in route.errors() {
-        by_status.entry(code.http_status()).or_default().insert(code.as_str());
+    for (status, code) in route.statuses() {
+        by_status.entry(status).or_default().insert(code.as_str());
     }
     for (status, codes) in by_status {
         let response = error_response(codes, Shape::of(route.path));

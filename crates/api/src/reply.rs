@@ -121,7 +121,10 @@ pub(crate) fn error(private: &[PathBuf], id: &RequestId, error: Error, shape: Sh
     let size = error.context.get("size").and_then(Value::as_u64);
     let size = size.and_then(|size| HeaderValue::from_str(&format!("bytes */{size}")).ok());
     let allow = allow.and_then(|a| HeaderValue::from_str(a).ok());
-    let status = StatusCode::from_u16(code.http_status());
+    let after = error.context.get("retryAfterMs").and_then(Value::as_u64);
+    let after = after.map_or(1, |ms| ms.div_ceil(1000).max(1));
+    let retryable = error.retryable();
+    let status = StatusCode::from_u16(error.http_status());
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let text = match shape {
         Shape::Own => serde_json::to_vec(&error.body(now_ms())),
@@ -136,8 +139,11 @@ pub(crate) fn error(private: &[PathBuf], id: &RequestId, error: Error, shape: Sh
         }
         ErrorCode::MethodNotAllowed => headers.extend(allow.map(|allow| (ALLOW, allow))),
         ErrorCode::RangeNotSatisfiable => headers.extend(size.map(|size| (CONTENT_RANGE, size))),
-        ErrorCode::TooManyRequests | ErrorCode::Unavailable => {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        ErrorCode::TooManyRequests | ErrorCode::Unavailable | ErrorCode::MemoryShort => {
+            headers.insert(RETRY_AFTER, HeaderValue::from(after));
+        }
+        ErrorCode::QuotaExceeded if retryable => {
+            headers.insert(RETRY_AFTER, HeaderValue::from(after));
         }
         _ => {}
     }
@@ -157,7 +163,7 @@ pub(crate) fn finish(response: &mut Response, id: &RequestId) {
 /// The error as the caller may see it: a 5xx tells no path of the host, and a fault of ours
 /// nothing but where to look it up. The log has it as it was.
 pub(crate) fn shown(private: &[PathBuf], id: &RequestId, mut error: Error) -> Error {
-    if error.code.http_status() < 500 {
+    if error.http_status() < 500 {
         return error;
     }
     let context = Value::Object(error.context.clone());

@@ -1,7 +1,9 @@
 //! The table of routes. What is not in it does not exist.
 
 use crate::dispatch::{Call, dispatch};
-use crate::{App, account, code, contexts, documents, exec, files, lists, meta, path, tokens, v1};
+use crate::{
+    App, account, code, contexts, documents, exec, files, lists, meta, path, quotas, tokens, v1,
+};
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::any;
@@ -104,8 +106,11 @@ impl Route {
             Streamed => &[E::UnsupportedMediaType],
             _ => &[E::RequestTooLarge, E::UnsupportedMediaType, E::TooManyRequests],
         };
-        let owner: &[ErrorCode] =
-            if self.of_an_owner() { &[E::ValidationFailed, E::Unavailable] } else { &[] };
+        let owner: &[ErrorCode] = if self.of_an_owner() {
+            &[E::ValidationFailed, E::QuotaExceeded, E::Unavailable]
+        } else {
+            &[]
+        };
         let own = self.errors.iter().copied().chain([body, owner]).flatten().copied();
         let asked: &[ErrorCode] = match self.access() {
             Access::Anybody => &[],
@@ -114,6 +119,14 @@ impl Route {
             _ => &[E::Unauthenticated],
         };
         own.chain(asked.iter().copied()).chain([E::Forbidden, E::Internal])
+    }
+
+    /// The codes with each status that they may have here.
+    pub(crate) fn statuses(&self) -> impl Iterator<Item = (u16, ErrorCode)> {
+        let usual = self.errors().map(|code| (code.http_status(), code));
+        // What adds something may meet a limit that time alone does not lift.
+        let adds = self.errors().any(|code| code == E::StorageFull);
+        usual.chain(adds.then_some((409, E::QuotaExceeded)))
     }
 
     /// Whether the route takes this query parameter.
@@ -155,7 +168,7 @@ const WRITE: &[E] = &[E::SandboxDestroyed, E::StorageFull];
 /// Settings are held against what the engine offers.
 const SETTINGS: &[E] = &[E::SettingsConflict, E::ImageNotFound, E::NotSupported];
 /// An instance may have to be started.
-const START: &[E] = &[E::ImageNotFound, E::NotSupported, E::InstanceStartFailed];
+const START: &[E] = &[E::ImageNotFound, E::NotSupported, E::InstanceStartFailed, E::MemoryShort];
 /// A command may not be what it seems, and its instance may go away.
 const COMMAND: &[E] = &[
     E::InstanceStopped,
@@ -212,8 +225,9 @@ routes! {
     PATCH "/v1/sandboxes/{id}" [] Required(SMALL_BODY) [KNOWN, SETTINGS, WRITE] => Sandbox v1::patch;
     GET "/v1/sandboxes/{id}" [] Ignored [KNOWN] => Sandbox v1::info;
     DELETE "/v1/sandboxes/{id}" [] Ignored [] => Sandbox v1::destroy;
-    POST "/v1/sandboxes/{id}/start" [] Optional(SMALL_BODY) [START, WRITE] => Sandbox v1::start;
-    POST "/v1/sandboxes/{id}/exec" [] Required(EXEC_BODY) [START, COMMAND, WRITE] => Sandbox exec::v1;
+    POST "/v1/sandboxes/{id}/start" ["waitMs"] Optional(SMALL_BODY) [START, WRITE] => Sandbox v1::start;
+    POST "/v1/sandboxes/{id}/exec" ["waitMs"] Required(EXEC_BODY) [START, COMMAND, WRITE]
+        => Sandbox exec::v1;
     POST "/v1/sandboxes/{id}/stop" [] Optional(SMALL_BODY) [KNOWN] => Sandbox v1::stop;
     POST "/v1/sandboxes/{id}/touch" [] Optional(SMALL_BODY) [KNOWN, WRITE] => Sandbox v1::touch;
     GET "/v1/sandboxes/{id}/stops" [] Ignored [KNOWN] => Sandbox v1::stops;
@@ -260,12 +274,13 @@ routes! {
 
     GET "/users/{owner}/sandboxes" [] Ignored [] => Owner documents::directory;
     GET "/users/{owner}/sandboxes/{session}" [] Ignored [KNOWN] => Sandbox documents::record;
-    POST "/users/{owner}/sandboxes/{session}" [] Required(EXEC_BODY) [START, COMMAND, WRITE]
+    POST "/users/{owner}/sandboxes/{session}" ["waitMs"] Required(EXEC_BODY) [START, COMMAND, WRITE]
         => Sandbox exec::of_a_user;
     DELETE "/users/{owner}/sandboxes/{session}" [] Ignored [] => Sandbox documents::destroy;
 
     GET "/sandboxes/{name}" [] Ignored [] => Sandbox documents::own_record;
-    POST "/sandboxes/{name}" [] Required(EXEC_BODY) [START, COMMAND, WRITE] => Sandbox exec::own;
+    POST "/sandboxes/{name}" ["waitMs"] Required(EXEC_BODY) [START, COMMAND, WRITE]
+        => Sandbox exec::own;
     DELETE "/sandboxes/{name}" [] Ignored [] => Sandbox documents::own_stop;
 
     POST "/v1/admin/tokens" [] Required(SMALL_BODY) [WRITE_ANY] => Keys tokens::create;
@@ -281,6 +296,8 @@ routes! {
         => Reader account::instances_v2;
     GET "/client/v4/accounts/{account}/containers/applications/{application}/instances/{instance}"
         [] Ignored [BAD, ACCOUNT] => Reader account::instance;
+
+    GET "/v1/quotas" [] Ignored [] => Owner quotas::get;
 
     GET "/healthz" [] Ignored [] => Server meta::healthz;
     GET "/openapi.json" [] Ignored [] => Server meta::openapi;

@@ -1,7 +1,7 @@
 //! `/v1`: the project's own API.
 
 use crate::dispatch::Call;
-use crate::{json, reply};
+use crate::{exec, json, quotas, reply};
 use axum::response::Response;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -70,10 +70,15 @@ pub(crate) async fn destroy(call: Call, name: SandboxName) -> Result<Response> {
 ///
 /// Starts an instance where none runs, making the sandbox where needed.
 #[utoipa::path(post, path = "/v1/sandboxes/{id}/start", tag = "sandboxes", operation_id = "startSandbox",
+    params(("waitMs" = Option<u32>, Query, minimum = 0, maximum = 60_000, description = "Wait so long for room where a limit keeps the instance from starting; the server's setting by default, which is 0 as a rule.")),
     responses((status = 200, description = "An instance runs.", body = SandboxInfo)))]
 pub(crate) async fn start(call: Call, name: SandboxName) -> Result<Response> {
     let Nothing {} = json::parse(&call.body)?;
-    reply::ok(&call.app.sandboxes.start(&name).await?)
+    let wait = quotas::wait(&call)?;
+    tokio::select! {
+        started = call.app.sandboxes.start(&name, wait) => reply::ok(&started?),
+        () = call.client.gone() => Err(exec::went_away()),
+    }
 }
 
 /// Stop the instance

@@ -8,8 +8,8 @@ use reqwest::header::ACCEPT;
 use serde_json::Value;
 use std::time::Duration;
 use types::{
-    DirectoryEntry, ExecRequest, ExecResult, Execution, Patch, Record, SandboxId, SandboxInfo,
-    SettingsRequest, Stop, StopRequest,
+    DirectoryEntry, ExecRequest, ExecResult, Execution, Patch, QuotaReport, Record, SandboxId,
+    SandboxInfo, SettingsRequest, Stop, StopRequest,
 };
 
 impl Client {
@@ -112,6 +112,11 @@ impl Client {
         let request = self.request(Method::GET, &sandbox_path(id, "/logs")?).timeout(ANSWER);
         let response = self.send(request).await?;
         Ok(response.bytes().await.map_err(|e| self.failure(&e))?.to_vec())
+    }
+
+    /// `GET /v1/quotas`: what the owner may have, and has.
+    pub async fn quotas(&self) -> Result<QuotaReport> {
+        self.json(self.request(Method::GET, "/v1/quotas")).await
     }
 
     /// `GET /healthz`: what the server says of itself.

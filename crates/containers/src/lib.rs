@@ -14,6 +14,7 @@ mod images;
 mod layout;
 mod leaks;
 mod measure;
+mod memory;
 mod native;
 pub mod oci;
 mod trash;
@@ -26,5 +27,6 @@ pub use engine::{
 pub use images::{HOST, ImageError, ImageInfo, Images, NAME_MAX, Progress};
 pub use layout::check_data_dir;
 pub use leaks::{Leak, leaks, probe_limits, remove_cgroup_parents};
+pub use memory::{Memory, memory, memory_pressure};
 pub use native::{ID_BASE_START, NativeEngine, NativeOptions};
 pub use oci::{OciEngine, OciOptions};

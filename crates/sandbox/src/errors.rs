@@ -21,6 +21,7 @@ pub(crate) fn of_store(error: store::Error) -> Error {
         ),
         store::Error::Closed => Error::new(ErrorCode::Unavailable, "the server is stopping"),
         store::Error::Destroying => destroyed(),
+        store::Error::Quota(quota) => quota.error(),
         other => internal("the store", other),
     }
 }

@@ -48,6 +48,12 @@ impl Sandboxes {
         self.files_of(self.busy(name).await?).await
     }
 
+    /// The same for what adds something. Errors: also `QUOTA_EXCEEDED`.
+    pub async fn files_to_fill(&self, name: &SandboxName) -> Result<Files> {
+        self.room_in_workspaces(&name.owner).await?;
+        self.files(name).await
+    }
+
     /// The same for what only reads, which makes nothing. Errors: also `SANDBOX_NOT_FOUND`.
     pub async fn files_if_there(&self, name: &SandboxName) -> Result<Files> {
         self.files_of(self.busy_if_there(name).await?).await

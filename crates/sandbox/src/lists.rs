@@ -1,7 +1,7 @@
 //! Lists: rows of the store, and nothing else. They wake, start and prolong nothing, and ask no
 //! instance.
 
-use crate::service::{Sandboxes, TOMBSTONES_KEPT};
+use crate::service::Sandboxes;
 use crate::{account, errors};
 use types::{
     DirectoryEntry, Error, Instance, InstanceFilter, ListFilter, ObjectId, Owner, Page, Result,
@@ -72,6 +72,6 @@ impl Sandboxes {
     }
 
     fn oldest_stop(&self) -> i64 {
-        self.world.clock.now_ms() - TOMBSTONES_KEPT
+        self.world.clock.now_ms().saturating_sub_unsigned(self.world.upkeep.retention.sandboxes)
     }
 }

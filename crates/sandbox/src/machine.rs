@@ -4,7 +4,7 @@
 //!            Wanted                StartCommitted            Launched
 //!   Down ───────────► Intending ───────────────► Starting ───────────► Up
 //!    ▲ ▲                  │ StartRefused             │ LaunchFailed     │ Stop, Destroy,
-//!    │ └──────────────────┘◄─────────────────────────┘                  │ idle, expiry
+//!    │ └──────────────────┘◄─────────────────────────┘                  │ idle, reclaim, expiry
 //!    │                       Ended                                      ▼
 //!    └────────────────────────────────────────────────────────────── Stopping
 //!      (Up ── Ended ──► Down: it ended by itself)
@@ -86,6 +86,8 @@ pub(crate) enum Event {
     Ended { generation: u64, ending: Ending },
     /// A caller stops it.
     Stop { why: Why, grace_ms: u64 },
+    /// The machine is short of memory: it ends if it is idle.
+    Reclaim { busy: bool },
     /// A caller destroys the sandbox; the intent is in the store.
     Destroy,
     /// The finish is done and in the store.
@@ -201,6 +203,11 @@ impl Machine {
                 self.down(out);
             }
             Event::Stop { why, grace_ms } => self.stop(why, grace_ms, out),
+            Event::Reclaim { busy } => {
+                if self.idles(busy) {
+                    self.end(Why::of(Cause::Reclaimed), 0, out);
+                }
+            }
             Event::Destroy => {
                 self.finish = Some(Finish::Destroy);
                 self.refuse(Refusal::Destroyed, out);
@@ -226,6 +233,12 @@ impl Machine {
             }
         }
         effects
+    }
+
+    /// Whether an instance runs that nobody needs just now.
+    fn idles(&self, busy: bool) -> bool {
+        let asked = busy || self.finish.is_some() || self.wanted;
+        !asked && matches!(self.phase, Phase::Up { .. })
     }
 
     fn wanted(&mut self, out: &mut Vec<Effect>) {

@@ -35,6 +35,8 @@ pub(crate) struct Acquired {
 pub(crate) enum Message {
     Acquire {
         name: SandboxName,
+        /// Its turn has come, of those who wait for room.
+        turn: bool,
         reply: Reply<Acquired>,
     },
     /// Somebody begins an activity without an instance; `make`: where there is no sandbox one
@@ -59,6 +61,10 @@ pub(crate) enum Message {
     Stop {
         why: Why,
         grace_ms: u64,
+        reply: Reply<()>,
+    },
+    /// Memory is short: answered once the instance has ended, or at once that it is not idle.
+    Reclaim {
         reply: Reply<()>,
     },
     Destroy {
@@ -110,6 +116,8 @@ pub(crate) struct SandboxObject {
     backstop: Option<u64>,
     /// Under which name the next start is committed.
     name: Option<SandboxName>,
+    /// The next start may go before those who wait for room.
+    turn: bool,
     /// Why the last start or finish failed.
     error: Option<Error>,
     /// Counts what the copy saw destroyed or expired.
@@ -142,6 +150,7 @@ impl Object for SandboxObject {
             armed: None,
             backstop: None,
             name: None,
+            turn: false,
             error: None,
             life: 0,
             abort: watch::Sender::new(false),
@@ -163,7 +172,10 @@ impl Object for SandboxObject {
             return refuse(message, error);
         }
         match message {
-            Message::Acquire { name, reply } => self.acquire(name, reply).await,
+            Message::Acquire { name, turn, reply } => {
+                self.turn = turn;
+                self.acquire(name, reply).await;
+            }
             Message::Busy { name, make, reply } => self.busy(name, make, reply).await,
             Message::Put { name, request, reply } => {
                 let answer = self.put(name, request).await;
@@ -185,6 +197,7 @@ impl Object for SandboxObject {
                 self.stop_waiters.push(reply);
                 self.feed(Event::Stop { why, grace_ms }).await;
             }
+            Message::Reclaim { reply } => self.reclaim(reply).await,
             Message::Destroy { reply } => self.destroy(reply).await,
             Message::Verdict { generation, reply } => self.tell_verdict(generation, reply),
             Message::Revive { reply } => {
@@ -225,6 +238,7 @@ fn refuse(message: Message, error: Error) {
         Message::Patch { reply, .. }
         | Message::Touch { reply }
         | Message::Stop { reply, .. }
+        | Message::Reclaim { reply }
         | Message::Destroy { reply } => drop(reply.send(Err(error))),
         Message::Verdict { .. }
         | Message::Revive { .. }
@@ -255,6 +269,7 @@ impl SandboxObject {
             return Ok(());
         }
         self.machine = Machine::new(Phase::Up { generation }, finish);
+        self.world.ledger.active(&self.id, self.last_activity);
         // After a panic the commands of the copy before still hold.
         self.holds = self.world.holds().entry(self.id).or_default().clone();
         let instance = self.world.instances().get(&self.id).cloned();

@@ -5,8 +5,9 @@ use crate::code::{Code, CodeOptions};
 use crate::errors;
 use crate::exec::{Collected, ExecStream, Running};
 use crate::machine::Why;
-use crate::object::{Acquired, Message, Reply, SandboxObject};
+use crate::object::{Message, Reply, SandboxObject};
 use crate::stops::{self, OnStop};
+use crate::upkeep::Upkeep;
 use crate::world::World;
 use crate::{info, reconcile};
 use containers::Engine;
@@ -20,14 +21,6 @@ use types::{
     SandboxInfo, SandboxName, Settings, SettingsRequest, Stop, StopRequest, TimeDefaults,
 };
 
-/// Stops are kept this long, ms.
-const STOPS_KEPT: i64 = 30 * 86_400_000;
-/// What is kept of destroyed sandboxes goes after this long, ms.
-pub(crate) const TOMBSTONES_KEPT: i64 = 90 * 86_400_000;
-/// Ended commands are kept this long, ms.
-const EXECUTIONS_KEPT: i64 = 30 * 86_400_000;
-/// How often old rows are looked for.
-const SWEEP: Duration = Duration::from_secs(600);
 /// A stop or a destroy is answered after this long at the latest; it goes on by itself.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -41,6 +34,8 @@ pub struct Options {
     pub clock: Clock,
     /// How code is run.
     pub code: CodeOptions,
+    /// What the operator allows.
+    pub upkeep: Upkeep,
 }
 
 /// The sandboxes of this server. Cheap to clone.
@@ -55,12 +50,18 @@ impl Sandboxes {
     /// missed stops recorded, destroys finished, overdue alarms fired.
     pub async fn open(store: Store, engine: Arc<dyn Engine>, options: Options) -> Result<Self> {
         options.time.validate()?;
+        store.set_quotas(options.upkeep.quotas.clone());
         let outbox = options.on_stop.as_ref().map(|_| Arc::new(Notify::new()));
         let defaults = Settings::defaults(options.time);
         let made = {
             let (store, clock, outbox) = (store.clone(), options.clock.clone(), outbox.clone());
             let code = Code::new(options.code);
-            move |alarms| Arc::new(World::new(store, engine, clock, alarms, defaults, outbox, code))
+            let upkeep = options.upkeep;
+            move |alarms| {
+                let world =
+                    World::new(store, engine, clock, alarms, defaults, outbox, code, upkeep);
+                Arc::new(world)
+            }
         };
         // The alarms wait until all instances are taken up: see `Objects::start`.
         let (objects, world) = Objects::<SandboxObject>::start(
@@ -77,7 +78,9 @@ impl Sandboxes {
         if let (Some(on_stop), Some(outbox)) = (options.on_stop, outbox) {
             tokio::spawn(stops::deliver(store.clone(), on_stop, outbox));
         }
-        tokio::spawn(sweep(store, options.clock));
+        tokio::spawn(crate::sweep::run(store, options.clock, world.upkeep.retention));
+        tokio::spawn(crate::quotas::count(Arc::downgrade(&world), world.used.some.clone()));
+        tokio::spawn(crate::memory::watch(Arc::downgrade(&world)));
         Ok(Self { world, objects })
     }
 
@@ -95,7 +98,7 @@ impl Sandboxes {
         &self.world
     }
 
-    async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &self,
         name: &SandboxName,
         message: impl FnOnce(Reply<T>) -> Message,
@@ -124,10 +127,6 @@ impl Sandboxes {
     pub(crate) async fn row(&self, name: &SandboxName) -> Result<SandboxRow> {
         let row = self.world.store.load(&name.object_id()).await.map_err(errors::of_store)?;
         row.filter(|row| !row.destroying).ok_or_else(errors::not_found)
-    }
-
-    async fn acquire(&self, name: &SandboxName) -> Result<Acquired> {
-        self.ask(name, |reply| Message::Acquire { name: name.clone(), reply }).await
     }
 
     /// Begins an activity that needs no instance, making the sandbox, with the server's defaults,
@@ -185,9 +184,15 @@ impl Sandboxes {
     }
 
     /// Runs a command to its end, starting an instance (and making the sandbox) where needed.
-    /// Dropping the future kills the command's tree.
-    pub async fn exec(&self, name: &SandboxName, request: ExecRequest) -> Result<Collected> {
-        self.run(name, request).await?.collect().await
+    /// Dropping the future kills the command's tree. `wait`: how long it waits for room where a
+    /// limit keeps the instance from starting.
+    pub async fn exec(
+        &self,
+        name: &SandboxName,
+        request: ExecRequest,
+        wait: Duration,
+    ) -> Result<Collected> {
+        self.run(name, request, wait).await?.collect().await
     }
 
     /// The same, event by event. An error here means that nothing ran.
@@ -195,19 +200,26 @@ impl Sandboxes {
         &self,
         name: &SandboxName,
         request: ExecRequest,
+        wait: Duration,
     ) -> Result<ExecStream> {
-        Ok(ExecStream::new(self.run(name, request).await?))
+        Ok(ExecStream::new(self.run(name, request, wait).await?))
     }
 
-    async fn run(&self, name: &SandboxName, request: ExecRequest) -> Result<Running> {
+    async fn run(
+        &self,
+        name: &SandboxName,
+        request: ExecRequest,
+        wait: Duration,
+    ) -> Result<Running> {
         request.validate()?;
-        let acquired = self.acquire(name).await?;
+        let acquired = self.acquire(name, wait).await?;
         Running::start(self.world.clone(), name.clone(), acquired, request).await
     }
 
-    /// Starts an instance where none runs, making the sandbox where needed.
-    pub async fn start(&self, name: &SandboxName) -> Result<SandboxInfo> {
-        drop(self.acquire(name).await?);
+    /// Starts an instance where none runs, making the sandbox where needed; `wait` as for
+    /// [`Sandboxes::exec`].
+    pub async fn start(&self, name: &SandboxName, wait: Duration) -> Result<SandboxInfo> {
+        drop(self.acquire(name, wait).await?);
         self.info(name).await
     }
 
@@ -245,7 +257,8 @@ impl Sandboxes {
     /// `SANDBOX_NOT_FOUND` where there never was one.
     pub async fn stops(&self, name: &SandboxName) -> Result<Vec<Stop>> {
         let (store, object) = (&self.world.store, name.object_id());
-        let since = self.world.clock.now_ms() - STOPS_KEPT;
+        let kept = self.world.upkeep.retention.stops;
+        let since = self.world.clock.now_ms().saturating_sub_unsigned(kept);
         let stops = store.stops(&object, since).await.map_err(errors::of_store)?;
         if stops.is_empty() && !store.known(&object).await.map_err(errors::of_store)? {
             return Err(errors::not_found());
@@ -286,19 +299,5 @@ impl Sandboxes {
             }
         }
         Ok(())
-    }
-}
-
-/// Removes old rows, a bounded number at a time.
-async fn sweep(store: Store, clock: Clock) {
-    loop {
-        tokio::time::sleep(SWEEP).await;
-        let now = clock.now_ms();
-        let old = (now - STOPS_KEPT, now - TOMBSTONES_KEPT, now - EXECUTIONS_KEPT);
-        match store.sweep(old.0, old.1, old.2, 1000).await {
-            Ok(_) => {}
-            Err(store::Error::Closed) => return,
-            Err(error) => tracing::warn!(%error, "old rows could not be removed"),
-        }
     }
 }

@@ -1,8 +1,12 @@
 //! What all sandboxes of a server share.
 
 use crate::code::Code;
+use crate::memory::Ledger;
 use crate::object::SandboxObject;
+use crate::quotas::Used;
 use crate::text::{self, Room};
+use crate::turns::Turns;
+use crate::upkeep::Upkeep;
 use containers::{Engine, Instance};
 use objects::{AlarmHandle, Clock, Holds, WeakObjects};
 use std::collections::HashMap;
@@ -32,6 +36,14 @@ pub(crate) struct World {
     pub room: Room,
     /// Workspaces in use.
     pub workspaces: crate::files::Workspaces,
+    /// What the operator allows.
+    pub upkeep: Upkeep,
+    /// Who waits for room.
+    pub turns: Turns,
+    /// Workspaces that are to be counted.
+    pub used: Used,
+    /// Starts under way, and when instances were active last.
+    pub ledger: Ledger,
     instances: Mutex<HashMap<ObjectId, Arc<dyn Instance>>>,
     holds: Mutex<HashMap<ObjectId, Holds>>,
 }
@@ -45,6 +57,7 @@ impl World {
         defaults: Settings,
         outbox: Option<Arc<Notify>>,
         code: Code,
+        upkeep: Upkeep,
     ) -> Self {
         Self {
             store,
@@ -58,6 +71,10 @@ impl World {
             code,
             room: text::room(OUTPUT),
             workspaces: crate::files::Workspaces::default(),
+            upkeep,
+            turns: Turns::default(),
+            used: Used::default(),
+            ledger: Ledger::default(),
             instances: Mutex::default(),
             holds: Mutex::default(),
         }

@@ -24,6 +24,7 @@ async fn rig() -> Rig {
         on_stop: None,
         clock,
         code: CodeOptions::default(),
+        upkeep: sandbox::Upkeep::default(),
     };
     let sandboxes = Sandboxes::open(store.clone(), engine, options).await.unwrap();
     Rig { sandboxes, store, _dir: dir }

@@ -64,6 +64,9 @@ pub enum Error {
         /// How many there may be.
         limit: u32,
     },
+    /// A limit of the owner, or of all together, is reached.
+    #[error("a limit is reached: {}", .0.what.as_str())]
+    Quota(types::QuotaExceeded),
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

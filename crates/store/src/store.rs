@@ -2,6 +2,7 @@
 
 mod contexts;
 mod pages;
+mod quotas;
 mod tokens;
 
 use crate::ops::{executions, lifecycle, lists, outbox, sandboxes, sweep};
@@ -10,9 +11,9 @@ use crate::readers::Readers;
 use crate::{Error, Options, OutboxItem, Result, SandboxRow, StopRecord, open};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::sync::{Semaphore, oneshot, watch};
-use types::{Execution, ObjectId, SandboxName, Settings, Stop};
+use types::{Execution, ObjectId, QuotaTable, SandboxName, Settings, Stop};
 
 /// Most awaited writes that wait at once; more callers wait for a place.
 const PLACES: usize = 1024;
@@ -30,6 +31,7 @@ struct Inner {
     places: Arc<Semaphore>,
     readers: Arc<Readers>,
     cursor_key: String,
+    quotas: Mutex<Arc<QuotaTable>>,
     done: watch::Receiver<()>,
 }
 
@@ -87,7 +89,8 @@ impl Store {
         let queue = open::spawn(writer, ended)?;
         let places = Arc::new(Semaphore::new(PLACES));
         let readers = Arc::new(readers);
-        Ok(Store { inner: Arc::new(Inner { queue, places, readers, cursor_key, done }) })
+        let quotas = Mutex::default();
+        Ok(Store { inner: Arc::new(Inner { queue, places, readers, cursor_key, quotas, done }) })
     }
 
     /// Writes what waits, then closes for all clones and gives the lock up. Later calls end in
@@ -195,6 +198,8 @@ impl Store {
 
     /// Makes the directory entry with its settings and alarm. `false`: it was there, and is
     /// returned as it is. After a destroy it is new, but its generation goes on.
+    ///
+    /// Errors: `Quota`.
     pub async fn create(
         &self,
         name: &SandboxName,
@@ -223,7 +228,7 @@ impl Store {
     /// The start intent: directory entry (with `new_settings` and no variables) where missing,
     /// next generation, record running, alarm.
     ///
-    /// Errors: `AlreadyRunning`, `Destroying`.
+    /// Errors: `AlreadyRunning`, `Destroying`, `Quota`.
     pub async fn start(
         &self,
         name: &SandboxName,
@@ -232,8 +237,9 @@ impl Store {
         alarm_at: Option<i64>,
     ) -> Result<SandboxRow> {
         let (name, settings) = (name.clone(), new_settings.clone());
+        let table = self.quotas();
         self.write(Some(&name.object_id()), false, move |c| {
-            lifecycle::start(c, &name, &settings, now_ms, alarm_at)
+            lifecycle::start(c, &table, &name, &settings, now_ms, alarm_at)
         })
         .await
     }

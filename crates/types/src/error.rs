@@ -106,6 +106,9 @@ codes! {
     NotSupported = "NOT_SUPPORTED", 422, false;
     /// Too many requests or sandboxes for now.
     TooManyRequests = "TOO_MANY_REQUESTS", 429, true;
+    /// A limit of the owner or of the server is reached. Context `{what, limit, current?, scope}`.
+    /// 409 and not retryable where somebody has to remove something first.
+    QuotaExceeded = "QUOTA_EXCEEDED", 429, true;
     /// The command's end was seen by nobody of ours. It may have run.
     CommandUnknown = "COMMAND_UNKNOWN", 500, false;
     /// The stored memory of the context is damaged; other contexts are not.
@@ -114,6 +117,8 @@ codes! {
     Internal = "INTERNAL", 500, false;
     /// The instance could not be started; nothing ran.
     InstanceStartFailed = "INSTANCE_START_FAILED", 503, true;
+    /// The machine has no memory for another instance just now; nothing ran. Context `{what}`.
+    MemoryShort = "MEMORY_SHORT", 503, true;
     /// The server is starting or stopping.
     Unavailable = "UNAVAILABLE", 503, true;
     /// The execution ran and could not be saved; the context is as before it.
@@ -158,14 +163,24 @@ impl Error {
         Self::new(ErrorCode::ValidationFailed, message).with("field", field)
     }
 
+    /// The HTTP status of the answer: that of the code, but for quotas that need an act.
+    pub fn http_status(&self) -> u16 {
+        if self.needs_an_act() { 409 } else { self.code.http_status() }
+    }
+
+    /// Whether the same request may succeed later, having done nothing now.
+    pub fn retryable(&self) -> bool {
+        self.code.retryable() && !self.needs_an_act()
+    }
+
     /// The body of the answer, at `now_ms` since the epoch.
     pub fn body(&self, now_ms: i64) -> ErrorBody {
         ErrorBody {
             code: self.code,
             message: self.message.clone(),
             context: self.context.clone(),
-            http_status: self.code.http_status(),
-            retryable: self.code.retryable(),
+            http_status: self.http_status(),
+            retryable: self.retryable(),
             timestamp: iso8601(now_ms),
         }
     }

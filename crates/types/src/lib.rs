@@ -13,6 +13,7 @@ mod files;
 mod id;
 mod info;
 mod list;
+mod quotas;
 mod record;
 mod settings;
 mod time;
@@ -42,6 +43,7 @@ pub use files::{
 pub use id::{NameError, ObjectId, Owner, RESERVED_NAMES, SandboxId, SandboxName};
 pub use info::{DirectoryEntry, Page, SandboxInfo, SandboxSummary, StopRequest, WorkspaceInfo};
 pub use list::{LABELS_MAX, ListFilter, Sort, Span, changed_labels};
+pub use quotas::{QuotaExceeded, QuotaKind, QuotaReport, QuotaScope, QuotaTable, QuotaUse, Quotas};
 pub use record::{Cause, Record, State, Stop};
 pub use settings::{Limits, Patch, Settings, SettingsRequest, TimeDefaults};
 pub use time::{iso8601, parse_time};

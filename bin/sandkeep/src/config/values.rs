@@ -87,3 +87,62 @@ where
         None => Err(D::Error::invalid_value(written.unexpected(), &expected)),
     }
 }
+
+/// A number, or a text that says one.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "it must be a number or a text")]
+pub enum Amount {
+    /// A whole number.
+    Whole(u64),
+    /// Any number.
+    Number(f64),
+    /// A text.
+    Text(String),
+}
+
+impl Amount {
+    /// A whole number.
+    pub fn whole(&self) -> Option<u64> {
+        match self {
+            Self::Whole(n) => Some(*n),
+            Self::Number(_) => None,
+            Self::Text(text) => text.parse().ok(),
+        }
+    }
+
+    /// A number that is not negative.
+    pub fn share(&self) -> Option<f64> {
+        let number = match self {
+            Self::Whole(n) => Some(*n as f64),
+            Self::Number(n) => Some(*n),
+            Self::Text(text) => text.parse().ok(),
+        };
+        number.filter(|n| n.is_finite() && *n >= 0.0)
+    }
+
+    /// A number of bytes: `1500`, `10MB`, `256MiB`, `4GiB`.
+    pub fn bytes(&self) -> Option<u64> {
+        const UNITS: [(&str, u64); 8] = [
+            ("KiB", 1 << 10),
+            ("MiB", 1 << 20),
+            ("GiB", 1 << 30),
+            ("TiB", 1 << 40),
+            ("kB", 1000),
+            ("MB", 1_000_000),
+            ("GB", 1_000_000_000),
+            ("TB", 1_000_000_000_000),
+        ];
+        let Self::Text(text) = self else { return self.whole() };
+        let unit =
+            UNITS.into_iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
+        let (number, factor) = unit.unwrap_or((text, 1));
+        number.trim_end().parse::<u64>().ok()?.checked_mul(factor)
+    }
+}
+
+/// A number of bytes; absent: none.
+pub fn optional_bytes<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
+    let amount = Amount::deserialize(d)?;
+    let wrong = || D::Error::custom("it must be a number of bytes, such as 256MiB");
+    amount.bytes().map(Some).ok_or_else(wrong)
+}

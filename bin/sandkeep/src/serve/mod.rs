@@ -80,6 +80,7 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
             .map(|command| OnStop { command, time_limit: ON_STOP_LIMIT }),
         clock: Clock::from_environment(),
         code,
+        upkeep: config.upkeep(),
     };
     let sandboxes = Sandboxes::open(store.clone(), engine.clone(), options)
         .await

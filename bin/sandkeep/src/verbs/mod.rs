@@ -13,6 +13,7 @@ pub mod inspect;
 pub mod label;
 pub mod logs;
 pub mod ls;
+pub mod quotas;
 pub mod rm;
 pub mod run;
 pub mod select;

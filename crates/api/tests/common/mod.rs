@@ -96,6 +96,7 @@ impl Bench {
             on_stop: None,
             clock,
             code: CodeOptions::default(),
+            upkeep: sandbox::Upkeep::default(),
         };
         let keyring = Keyring::open(store.clone(), auth::Options::default()).await.unwrap();
         let sandboxes = Sandboxes::open(store, engine, options).await.unwrap();

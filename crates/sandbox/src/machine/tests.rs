@@ -9,6 +9,9 @@ enum Step {
     Want,
     Stop,
     Destroy,
+    Reclaim {
+        busy: bool,
+    },
     Alarm {
         busy: bool,
         idle: bool,
@@ -31,6 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Destroy),
         2 => (any::<bool>(), any::<bool>(), any::<bool>())
             .prop_map(|(busy, idle, ttl)| Step::Alarm { busy, idle, ttl }),
+        1 => any::<bool>().prop_map(|busy| Step::Reclaim { busy }),
         3 => any::<bool>().prop_map(Step::Launch),
         1 => Just(Step::Exit),
         3 => Just(Step::Die),
@@ -149,6 +153,20 @@ impl Rig {
             Step::Destroy => self.feed(Event::Destroy),
             Step::Alarm { busy, idle, ttl } => {
                 self.feed(Event::Alarm { busy, idle_due: idle, ttl_due: ttl });
+            }
+            Step::Reclaim { busy } => {
+                let before = self.machine.clone();
+                self.feed(Event::Reclaim { busy });
+                let ends = !busy
+                    && before.finish.is_none()
+                    && matches!(before.phase, Phase::Up { .. })
+                    && self.waiting == 0;
+                if ends {
+                    let why = Some(Why::of(Cause::Reclaimed));
+                    assert_eq!(self.first_why, why, "an idle instance was kept");
+                } else {
+                    assert_eq!(self.machine, before, "more than an idle instance was ended");
+                }
             }
             Step::Launch(well) => {
                 let Some(generation) = self.launching.take() else { return };

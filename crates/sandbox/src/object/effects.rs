@@ -44,6 +44,16 @@ impl SandboxObject {
             return Event::StartRefused;
         };
         let world = self.world.clone();
+        let turn = std::mem::take(&mut self.turn);
+        if let Some(error) = world.turns.before(&name.owner).filter(|_| !turn) {
+            self.error = Some(error);
+            return Event::StartRefused;
+        }
+        let settings = self.row.as_ref().map_or(&world.defaults, |row| &row.settings);
+        if let Err(error) = world.admit(&self.id, &settings.limits) {
+            self.error = Some(error);
+            return Event::StartRefused;
+        }
         let time = self.row.as_ref().map_or(world.defaults.time, |r| r.settings.time);
         let now = world.clock.now_ms();
         let at = world.clock.instant() + Duration::from_millis(time.check_interval_ms);
@@ -57,6 +67,7 @@ impl SandboxObject {
                 Event::StartCommitted { generation }
             }
             Err(error) => {
+                world.ledger.started(&self.id);
                 self.error = Some(errors::of_store(error));
                 Event::StartRefused
             }
@@ -98,6 +109,7 @@ impl SandboxObject {
         generation: u64,
         result: Result<Arc<dyn Instance>, containers::Error>,
     ) {
+        self.world.ledger.started(&self.id);
         match result {
             Ok(instance) => {
                 if self.machine.generation() != Some(generation) {
@@ -231,6 +243,7 @@ impl SandboxObject {
         self.arm(alarm);
         self.remember(&stop);
         world.holds().remove(&self.id);
+        world.ledger.gone(&self.id);
         let instance = world.instances().remove(&self.id);
         if let Some(instance) = instance {
             instance.release().await;
@@ -239,6 +252,7 @@ impl SandboxObject {
         while self.verdicts.len() > super::VERDICTS {
             self.verdicts.pop_front();
         }
+        world.turns.freed();
         for reply in self.verdict_waiters.remove(&generation).unwrap_or_default() {
             let _ = reply.send(Some(verdict.clone()));
         }
@@ -296,6 +310,7 @@ impl SandboxObject {
         }
         self.begin_life();
         self.arm(None);
+        world.turns.freed();
         Ok(())
     }
 }

@@ -140,6 +140,19 @@ impl SandboxObject {
         Ok(())
     }
 
+    /// Ends the instance if nobody needs it.
+    pub(super) async fn reclaim(&mut self, reply: Reply<()>) {
+        let busy = self.holds.count() > 0;
+        let before = self.machine.phase.clone();
+        self.feed(Event::Reclaim { busy }).await;
+        if self.machine.phase == before {
+            let busy = Error::new(ErrorCode::Unavailable, "the instance is not idle");
+            let _ = reply.send(Err(busy));
+        } else {
+            self.stop_waiters.push(reply);
+        }
+    }
+
     /// Tells the running instance its new backstop.
     pub(super) async fn set_backstop(&self, ms: u64) {
         let instance = self.world.instances().get(&self.id).cloned();

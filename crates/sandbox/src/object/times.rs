@@ -27,6 +27,9 @@ impl SandboxObject {
             }
             self.world.store.touch(&self.id, now_ms);
         }
+        if matches!(self.machine.phase, Phase::Up { .. }) {
+            self.world.ledger.active(&self.id, self.last_activity);
+        }
     }
 
     /// A hold for an activity with the present instance.
@@ -46,6 +49,9 @@ impl SandboxObject {
     /// An activity ended, maybe the last one.
     pub(super) fn rest(&mut self) {
         self.active();
+        if let Some(row) = &self.row {
+            self.world.used(&self.id, &row.name.owner);
+        }
         // Nothing waits for this and a restart computes it anew: it need not be stored.
         if self.holds.count() == 0
             && let Some(at) = self.deadline()

@@ -1,10 +1,11 @@
 //! Code contexts: made within a limit, saved with each execution, gone with their sandbox.
 
-use super::rows::{bad_enum, execute, json, to_json};
+use super::quotas;
+use super::rows::{bad_enum, execute, json, parse, to_json};
 use super::sandboxes::touch;
 use crate::{ContextRow, ContextState, Error, Result, SnapshotRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use types::{Language, ObjectId};
+use types::{Language, ObjectId, Owner, QuotaKind, QuotaTable};
 
 const COLUMNS: &str = "wasm, base, taken_at, manifest, id, binding, language, engine, version, \
      cwd, env_vars, created_at, last_used, executions, stale";
@@ -16,6 +17,7 @@ const ALIVE: &str = "SELECT 1 FROM sandboxes WHERE object = ?1 AND created_at = 
 /// Makes a context, unless the sandbox has `limit` of them.
 pub(crate) fn create(
     c: &Connection,
+    table: &QuotaTable,
     object: &ObjectId,
     life: i64,
     row: &ContextRow,
@@ -54,7 +56,12 @@ pub(crate) fn create(
             row.stale
         ],
     )?;
-    Ok(())
+    quotas::check(c, table, &owner(c, object)?, &[(QuotaKind::Contexts, 1.0)])
+}
+
+fn owner(c: &Connection, object: &ObjectId) -> Result<Owner> {
+    let sql = "SELECT owner FROM sandboxes WHERE object = ?1";
+    Ok(c.prepare_cached(sql)?.query_row([object.as_bytes()], |row| parse(row, 0))?)
 }
 
 pub(crate) const LIST: &str = "WHERE object = ?1 ORDER BY created_at, key";

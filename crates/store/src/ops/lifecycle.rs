@@ -3,24 +3,27 @@
 
 use super::rows::{execute, load, to_json};
 use super::sandboxes::{ensure, there};
-use super::{contexts, labels, outbox};
+use super::{contexts, labels, outbox, quotas};
 use crate::{Error, Placement, Result, SandboxRow, StopRecord};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeMap;
-use types::{Cause, ObjectId, SandboxName, Settings, State};
+use types::{Cause, ObjectId, QuotaKind, QuotaTable, SandboxName, Settings, State};
 
 /// A stop, and the text for the outbox.
 pub(crate) type Stopping = Option<(StopRecord, Option<String>)>;
 
 pub(crate) fn start(
     c: &Connection,
+    table: &QuotaTable,
     name: &SandboxName,
     new_settings: &Settings,
     now_ms: i64,
     alarm_at: Option<i64>,
 ) -> Result<SandboxRow> {
     let none = BTreeMap::new();
-    ensure(c, name, new_settings, &none, &none, now_ms, alarm_at)?;
+    if ensure(c, name, new_settings, &none, &none, now_ms, alarm_at)? {
+        quotas::check(c, table, &name.owner, &quotas::NEW)?;
+    }
     let object = name.object_id();
     let row = there(load(c, &object)?)?;
     if row.destroying {
@@ -29,15 +32,32 @@ pub(crate) fn start(
     if row.record.as_ref().is_some_and(|r| r.state == State::Running) {
         return Err(Error::AlreadyRunning);
     }
+    let limits = row.settings.limits;
+    let (memory, vcpu) = (i64::try_from(limits.memory_mib).unwrap_or(i64::MAX), limits.vcpu);
     execute(
         c,
         "UPDATE sandboxes SET generation = generation + 1, state = 'running',
             starts = starts + 1, started_at = ?2, record_activity = ?2,
             last_activity = max(last_activity, ?2), stopped_at = NULL, reason = NULL,
-            exit_code = NULL, cause = NULL, alarm_at = ?3, expired = 0, placement = ?4
+            exit_code = NULL, cause = NULL, alarm_at = ?3, expired = 0, placement = ?4,
+            run_memory = ?5, run_vcpu = ?6
          WHERE object = ?1",
-        params![object.as_bytes(), now_ms, alarm_at, to_json(&Placement::of(&row.settings))?],
+        params![
+            object.as_bytes(),
+            now_ms,
+            alarm_at,
+            to_json(&Placement::of(&row.settings))?,
+            memory,
+            (vcpu * 1000.0).round() as i64
+        ],
     )?;
+    let added = [
+        (QuotaKind::Running, 1.0),
+        (QuotaKind::Memory, memory as f64),
+        (QuotaKind::Vcpu, vcpu),
+        (QuotaKind::WorkspaceBytes, 0.0),
+    ];
+    quotas::check(c, table, &name.owner, &added)?;
     there(load(c, &object)?)
 }
 
@@ -142,7 +162,8 @@ pub(crate) fn expire(
          WHERE sandbox = (SELECT key FROM sandboxes WHERE object = ?1)",
         [object.as_bytes()],
     )?;
-    let sql = "UPDATE sandboxes SET alarm_at = NULL, expired = 1 WHERE object = ?1";
+    let sql = "UPDATE sandboxes SET alarm_at = NULL, expired = 1, workspace_bytes = 0
+         WHERE object = ?1";
     execute(c, sql, [object.as_bytes()])?;
     Ok(())
 }

@@ -9,6 +9,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod lists;
 pub(crate) mod outbox;
 pub(crate) mod pages;
+pub(crate) mod quotas;
 pub(crate) mod rows;
 pub(crate) mod sandboxes;
 pub(crate) mod sweep;

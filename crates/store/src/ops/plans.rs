@@ -1,6 +1,8 @@
 //! No list reads a whole table, and none sorts: the plans of the very statements that run.
 
-use super::{account, checkpoints, contexts, executions, lists, outbox, pages, sweep, tokens};
+use super::{
+    account, checkpoints, contexts, executions, lists, outbox, pages, quotas, sweep, tokens,
+};
 use crate::cursor::Place;
 use crate::migrations;
 use rusqlite::Connection;
@@ -30,6 +32,7 @@ fn statements() -> Vec<(String, &'static str)> {
         (executions::select(executions::OPEN), "INDEX executions_open (status=?)"),
         (contexts::select(contexts::LIST), "INDEX contexts_of_object (object=?)"),
         (checkpoints::select(checkpoints::LIST), "INDEX checkpoints_of_context (context=?)"),
+        (quotas::USAGE.into(), "SEARCH usage USING PRIMARY KEY (owner=?)"),
         (sweep::STOPS.into(), "INDEX stops_by_age (stopped_at<?)"),
         (
             sweep::TOMBSTONES.into(),

@@ -27,8 +27,10 @@ pub(crate) fn ensure(
          ON CONFLICT (object) DO UPDATE SET
             created_at = excluded.created_at, last_activity = excluded.last_activity,
             image = excluded.image, alarm_at = excluded.alarm_at,
-            history_floor = generation, executions = 0, destroying_at = NULL,
-            destroyed_at = NULL, expired = 0, ended_at = coalesce(stopped_at, ended_at), state = NULL, starts = 0, record_activity = NULL,
+            history_floor = generation, executions = 0, workspace_bytes = 0,
+            destroying_at = NULL, destroyed_at = NULL, expired = 0,
+            ended_at = coalesce(stopped_at, ended_at), state = NULL, starts = 0,
+            record_activity = NULL,
             started_at = NULL, stopped_at = NULL, reason = NULL, exit_code = NULL, cause = NULL
          WHERE destroyed_at IS NOT NULL",
         params![
@@ -99,6 +101,15 @@ pub(crate) fn update(
         labels::set(c, object, labels)?;
     }
     load(c, object)
+}
+
+/// Notes how much lies in the workspace. Of a sandbox that is not there: nothing.
+pub(crate) fn measured(c: &Connection, object: &ObjectId, bytes: u64) -> Result<()> {
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    let sql = "UPDATE sandboxes SET workspace_bytes = ?2
+         WHERE object = ?1 AND destroyed_at IS NULL AND workspace_bytes <> ?2";
+    execute(c, sql, params![object.as_bytes(), bytes])?;
+    Ok(())
 }
 
 pub(crate) fn known(c: &Connection, object: &ObjectId) -> Result<bool> {

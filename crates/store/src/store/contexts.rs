@@ -36,7 +36,8 @@ impl Store {
 
     /// Makes a context, in the life of the sandbox that began at `life` (its `created_at`).
     ///
-    /// Errors: `Missing` where that life is over or ends; `TooMany` where it has `limit` of them.
+    /// Errors: `Missing` where that life is over or ends; `TooMany` where it has `limit` of them;
+    /// `Quota`.
     pub async fn create_context(
         &self,
         object: &ObjectId,
@@ -44,8 +45,11 @@ impl Store {
         row: &ContextRow,
         limit: u32,
     ) -> Result<()> {
-        let (id, row) = (*object, row.clone());
-        self.write(Some(object), false, move |c| contexts::create(c, &id, life, &row, limit)).await
+        let (id, row, table) = (*object, row.clone(), self.quotas());
+        self.write(Some(object), false, move |c| {
+            contexts::create(c, &table, &id, life, &row, limit)
+        })
+        .await
     }
 
     /// Saves what an execution left of a context, all at once, and that its sandbox was active. `false`: the context was deleted

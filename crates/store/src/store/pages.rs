@@ -2,7 +2,7 @@
 
 use super::Store;
 use crate::cursor::{List, Place};
-use crate::ops::{account, lists, pages, sandboxes};
+use crate::ops::{account, lists, pages, quotas, sandboxes};
 use crate::{AccountRow, Result, SandboxRow};
 use std::collections::BTreeMap;
 use types::{
@@ -111,8 +111,14 @@ impl Store {
     ) -> Result<(bool, SandboxRow)> {
         let (name, settings) = (name.clone(), settings.clone());
         let (vars, labels) = (env_vars.clone(), labels.clone());
+        let table = self.quotas();
         self.write(Some(&name.object_id()), false, move |c| {
-            sandboxes::create(c, &name, &settings, &vars, &labels, now_ms, alarm_at)
+            let (made, row) =
+                sandboxes::create(c, &name, &settings, &vars, &labels, now_ms, alarm_at)?;
+            if made {
+                quotas::check(c, &table, &name.owner, &quotas::NEW)?;
+            }
+            Ok((made, row))
         })
         .await
     }

@@ -1,0 +1,156 @@
+//! Quotas, as callers meet them: what they have and may have, waiting for room, workspaces.
+
+use crate::errors;
+use crate::object::{Acquired, Message};
+use crate::service::Sandboxes;
+use crate::turns::{Place, passes};
+use crate::world::World;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use types::{
+    Error, ObjectId, Owner, QuotaExceeded, QuotaKind, QuotaReport, QuotaScope, QuotaTable, Result,
+    SandboxName,
+};
+
+/// Workspaces that were used are counted this often.
+const COUNT: Duration = Duration::from_secs(2);
+/// Most idle instances that end for the sake of one start.
+const ENDED: u32 = 64;
+
+impl Sandboxes {
+    /// The limits that are in force.
+    pub fn quota_table(&self) -> Arc<QuotaTable> {
+        self.world.store.quotas()
+    }
+
+    /// How long a start waits for room where its caller names no time.
+    pub fn usual_wait(&self) -> Duration {
+        self.world.upkeep.wait
+    }
+
+    /// What an owner may have and has.
+    pub async fn quotas(&self, owner: &Owner) -> Result<QuotaReport> {
+        let limits = *self.quota_table().of(owner);
+        let current = self.world.store.usage(owner).await.map_err(errors::of_store)?;
+        Ok(QuotaReport { owner: owner.clone(), limits, current })
+    }
+
+    /// A quota refused something of `owner`, of whatever kind. Called once for each refusal.
+    pub fn quota_refused(&self, owner: &Owner, error: &Error) {
+        let text = |key: &str| error.context.get(key).map(ToString::to_string).unwrap_or_default();
+        tracing::debug!(%owner, what = text("what"), scope = text("scope"), "a quota refused");
+    }
+
+    /// An instance for an activity, waiting at most so long for room where a limit is reached.
+    /// Whoever is dropped meanwhile leaves the line.
+    pub(crate) async fn acquire(&self, name: &SandboxName, wait: Duration) -> Result<Acquired> {
+        let until = Instant::now() + wait;
+        let mut place: Option<Place> = None;
+        let mut freed = 0;
+        loop {
+            let turn = place.is_some();
+            let acquire = |reply| Message::Acquire { name: name.clone(), turn, reply };
+            let error = match self.ask(name, acquire).await {
+                Ok(acquired) => return Ok(acquired),
+                Err(error) => error,
+            };
+            if self.make_room(&error).await {
+                freed += 1;
+                if freed <= ENDED {
+                    continue;
+                }
+            }
+            if !passes(&error) || wait.is_zero() {
+                return Err(error);
+            }
+            let own = match place.take() {
+                Some(place) => {
+                    place.refused(&error);
+                    place
+                }
+                None => match self.world.turns.join(&name.owner, &error) {
+                    Some(place) => place,
+                    None => return Err(error),
+                },
+            };
+            if !own.called(until).await {
+                return Err(error);
+            }
+            place = Some(own);
+        }
+    }
+
+    /// Refuses to write to a workspace of an owner whose workspaces are at their limit. Errors:
+    /// `QUOTA_EXCEEDED`.
+    pub(crate) async fn room_in_workspaces(&self, owner: &Owner) -> Result<()> {
+        let table = self.quota_table();
+        let limits = [
+            (QuotaScope::Owner, table.of(owner).workspace_bytes),
+            (QuotaScope::Machine, table.machine.workspace_bytes),
+        ];
+        for (scope, limit) in limits {
+            let Some(limit) = limit else { continue };
+            let store = &self.world.store;
+            let now = match scope {
+                QuotaScope::Owner => store.usage(owner).await,
+                QuotaScope::Machine => store.usage_of_all().await,
+            };
+            let current = now.map_err(errors::of_store)?.workspace_bytes;
+            if current >= limit {
+                let (limit, current) = (limit as f64, current as f64);
+                let what = QuotaKind::WorkspaceBytes;
+                let refused = QuotaExceeded { what, scope, limit, current, needed: 0.0 };
+                return Err(refused.error());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The workspaces that were used since they were counted.
+#[derive(Default)]
+pub(crate) struct Used {
+    objects: Mutex<HashSet<ObjectId>>,
+    /// There are some.
+    pub some: Arc<Notify>,
+}
+
+impl Used {
+    fn take(&self) -> HashSet<ObjectId> {
+        std::mem::take(&mut *self.objects.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl World {
+    /// Something was done in a sandbox of this owner that may have changed its workspace.
+    pub(crate) fn used(&self, object: &ObjectId, owner: &Owner) {
+        let table = self.store.quotas();
+        if table.of(owner).workspace_bytes.is_some() || table.machine.workspace_bytes.is_some() {
+            self.used.objects.lock().unwrap_or_else(PoisonError::into_inner).insert(*object);
+            self.used.some.notify_one();
+        }
+    }
+}
+
+/// Counts what was used, one after the other, for as long as the server lives.
+pub(crate) async fn count(world: Weak<World>, some: Arc<Notify>) {
+    loop {
+        // The time-out finds that the server has ended.
+        let _ = tokio::time::timeout(COUNT * 30, some.notified()).await;
+        let Some(world) = world.upgrade() else { return };
+        for object in world.used.take() {
+            let counted = crate::info::workspace(world.engine.as_ref(), &object).await;
+            let Ok(counted) = counted else { continue };
+            match world.store.measured(&object, counted.bytes).await {
+                Ok(()) => {}
+                Err(store::Error::Closed) => return,
+                Err(error) => tracing::warn!(%object, %error, "a workspace's size is not noted"),
+            }
+        }
+        drop(world);
+        tokio::time::sleep(COUNT).await;
+    }
+}
