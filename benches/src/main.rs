@@ -4,8 +4,9 @@
 //! Reading order: `report` (rows and verdicts), `place` (root file system and directories),
 //! `ours`, `rivals` (runc, bubblewrap, the bare calls), `engine` (the rows of both), `server` (a
 //! daemon to ask), `http`, `crowd` (many sandboxes), `durable` (the store), `contexts` (code),
-//! `lists`.
+//! `lists`, `authentication`.
 
+mod authentication;
 mod contexts;
 mod crowd;
 mod durable;
@@ -89,6 +90,7 @@ async fn measure(args: &Args, rounds: usize) -> anyhow::Result<Report> {
     if args.what == "lists" {
         let mut report = Report::new("lists", rounds);
         lists::measure(&place, rounds, &mut report).await?;
+        authentication::measure(&place, &mut report).await?;
         return Ok(report);
     }
     let mut report = Report::new("engine", rounds);

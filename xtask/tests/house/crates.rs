@@ -31,7 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("e2e", &["client", "types"]),
-    ("benches", &["client", "containers", "spawner", "store", "types"]),
+    ("benches", &["auth", "client", "containers", "spawner", "store", "types"]),
     ("xtask", &[]),
 ];
 
