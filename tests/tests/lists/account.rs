@@ -319,7 +319,8 @@ async fn the_curl_of_the_document_needs_a_reader() {
     let admin = token(&["--scope", "admin"]);
     let ada = token(&["--owner", "ada"]);
     let curl = |token: &str| {
-        let url = format!("{}{ACCOUNT}/<APPLICATION_ID>/instances?name_prefix=ada/", server.url);
+        let url =
+            format!("{}{ACCOUNT}/sandbox-linux-mycontainer/instances?name_prefix=ada/", server.url);
         let header = format!("Authorization: Bearer {token}");
         let output = std::process::Command::new("curl")
             .args(["--silent", "--show-error", &url, "--header", &header])
@@ -333,7 +334,7 @@ async fn the_curl_of_the_document_needs_a_reader() {
         let names: Vec<_> =
             told["result"]["instances"].as_array().unwrap().iter().map(|i| &i["name"]).collect();
         assert_eq!(names, ["ada/notes", "ada/tests"]);
-        assert_eq!(told["result"]["instances"][0]["application_id"], "<APPLICATION_ID>");
+        assert_eq!(told["result"]["instances"][0]["application_id"], "sandbox-linux-mycontainer");
     }
     for (token, code) in [(&*ada, 1403), ("nonsense", 1401), (&reader[..reader.len() - 1], 1401)] {
         let told = curl(token);
