@@ -56,6 +56,7 @@ pub enum Verb {
     Stops(verbs::stops::Args),
     Executions(verbs::executions::Args),
     Quotas(verbs::quotas::Args),
+    Events(verbs::events::Args),
     Start(verbs::start::Args),
     Stop(verbs::stop::Args),
     Rm(verbs::rm::Args),
@@ -65,5 +66,7 @@ pub enum Verb {
     Engines(verbs::engines::Args),
     Token(verbs::token::Args),
     Doctor(verbs::doctor::Args),
+    Top(verbs::top::Args),
+    Webhooks(verbs::webhooks::Args),
     Version(verbs::version::Args),
 }

@@ -4,6 +4,9 @@ mod memory;
 mod quotas;
 mod retention;
 mod values;
+mod webhook;
+
+pub use webhook::Webhook;
 
 use crate::connect::DEFAULT_LISTEN;
 use crate::fail::Failure;
@@ -108,6 +111,8 @@ pub struct Config {
     pub memory: memory::Memory,
     /// How long is kept what is old: in the file alone.
     pub retention: retention::Kept,
+    /// Where events are sent to: in the file alone.
+    pub webhooks: Vec<Webhook>,
     /// How the log looks.
     pub log_format: LogFormat,
 }
@@ -202,6 +207,7 @@ fn defaults() -> serde_json::Value {
         "quotas": {},
         "memory": {},
         "retention": {},
+        "webhooks": [],
         "log-format": "text",
     })
 }
@@ -246,8 +252,8 @@ fn explain(error: &figment::Error, file: Option<&Path>) -> Failure {
     match &error.kind {
         Kind::UnknownField(field, _) => {
             Failure::new(format!("unknown key {field:?}{from}")).hint(format!(
-                "the keys are {}, and the tables [bindings], [account], [quotas], [memory] and \
-                 [retention]",
+                "the keys are {}, and the tables [bindings], [account], [quotas], [memory], \
+                 [retention] and [[webhooks]]",
                 KEYS.join(", ")
             ))
         }

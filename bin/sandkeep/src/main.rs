@@ -54,6 +54,7 @@ fn run(Cli { global, verb }: Cli) -> anyhow::Result<u8> {
             Verb::Stops(args) => args.run(&global).await,
             Verb::Executions(args) => args.run(&global).await,
             Verb::Quotas(args) => args.run(&global).await,
+            Verb::Events(args) => args.run(&global).await,
             Verb::Start(args) => args.run(&global).await,
             Verb::Stop(args) => args.run(&global).await,
             Verb::Rm(args) => args.run(&global).await,
@@ -63,6 +64,8 @@ fn run(Cli { global, verb }: Cli) -> anyhow::Result<u8> {
             Verb::Engines(args) => args.run(&global).await,
             Verb::Token(args) => args.run(&global).await,
             Verb::Doctor(args) => args.run(&global).await,
+            Verb::Top(args) => args.run(&global).await,
+            Verb::Webhooks(args) => args.run(&global).await,
             Verb::Version(args) => args.run(&global),
         }
     });

@@ -5,7 +5,7 @@ mod common;
 use common::{run, sandkeep, told};
 use std::time::{Duration, Instant};
 
-const VERBS: [&str; 39] = [
+const VERBS: [&str; 44] = [
     "serve",
     "run",
     "exec",
@@ -28,6 +28,7 @@ const VERBS: [&str; 39] = [
     "stops",
     "executions",
     "quotas",
+    "events",
     "start",
     "stop",
     "rm",
@@ -43,6 +44,10 @@ const VERBS: [&str; 39] = [
     "token create",
     "token ls",
     "token revoke",
+    "top",
+    "webhooks",
+    "webhooks ls",
+    "webhooks redeliver",
     "doctor",
     "version",
 ];

@@ -74,6 +74,17 @@ pub(crate) async fn authenticate(
     Ok(app.keyring.recognise(token).await?.into())
 }
 
+/// Whether the request has a token that is good now.
+pub(crate) async fn holds(app: &App, headers: &HeaderMap) -> bool {
+    if !app.keyring.asks() {
+        return false;
+    }
+    match bearer::token(headers) {
+        Ok(token) => app.keyring.recognise(token).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
 /// Whether `identity` may call routes of `access`; for which owner is looked at apart. Errors:
 /// `FORBIDDEN`.
 pub(crate) fn check(identity: &Identity, access: Access) -> Result<()> {

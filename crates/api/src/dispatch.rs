@@ -17,6 +17,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::Instrument;
+use tracing::field::Empty;
 use types::{Error, ErrorCode, Owner, Result};
 
 /// A request as its handler sees it: admitted, and with its body read.
@@ -53,7 +54,9 @@ pub(crate) async fn dispatch(
     let pattern = routes.first().map_or("none", |r| r.path);
     let shape = Shape::of(parts.uri.path());
     // The pattern, not the path: what a caller writes there is not ours to repeat.
-    let span = tracing::info_span!("request", %id, method = %parts.method, route = pattern);
+    let known = routes.iter().find(|r| r.method == parts.method);
+    let method = known.map_or("other", |r| r.method.as_str());
+    let span = tracing::info_span!("request", %id, method, route = pattern, owner = Empty);
     let answer = async {
         let work = AssertUnwindSafe(answer(&app, &id, &routes, parts, &mut body)).catch_unwind();
         let panicked = |_| Err(Error::new(ErrorCode::Internal, "a handler panicked"));
@@ -62,8 +65,15 @@ pub(crate) async fn dispatch(
             .unwrap_or_else(panicked)
             .unwrap_or_else(|error| reply::error(&app.private, &id, error, shape));
         reply::finish(&mut response, &id);
-        let ms = began.elapsed().as_millis();
-        tracing::debug!(status = response.status().as_u16(), ms, "answered");
+        let (status, took) = (response.status(), began.elapsed());
+        app.metrics.answered(pattern, method, status, took);
+        let (status, ms) = (status.as_u16(), took.as_millis() as u64);
+        // Of a target of its own, so that an operator may have them or not.
+        if status >= 500 {
+            tracing::warn!(target: "request", status, ms, "answered");
+        } else {
+            tracing::info!(target: "request", status, ms, "answered");
+        }
         response
     };
     answer.instrument(span).await
@@ -122,10 +132,11 @@ async fn admit(
     let mut target = path::Target::of(route.path, parts.uri.path())?;
     if route.of_an_owner() {
         let owner = auth::acting_for(&identity, target.owner, &parts.headers, &query)?;
-        if owner.is_none() {
+        let Some(owner) = owner else {
             return Err(auth::not_yours(app, id, &identity).await);
-        }
-        target.owner = owner;
+        };
+        tracing::Span::current().record("owner", owner.as_str());
+        target.owner = Some(owner);
     }
     acting_for.clone_from(&target.owner);
     // The administrator's door stays open, to make room.

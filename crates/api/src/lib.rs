@@ -13,11 +13,14 @@ mod connection;
 mod contexts;
 mod dispatch;
 mod documents;
+mod events;
 mod exec;
 mod files;
+mod instances;
 mod json;
 mod lists;
 mod meta;
+mod metrics;
 mod openapi;
 mod path;
 mod query;
@@ -29,6 +32,7 @@ mod routes;
 mod server;
 mod tokens;
 mod v1;
+mod webhooks;
 
 pub use self::auth::Listening;
 pub use account::Account;
@@ -37,6 +41,7 @@ pub use routes::{Access, BodyRule, ROUTES, Route, router};
 pub use server::{Listener, ServeError, serve};
 
 use ::auth::Keyring;
+use ::webhooks::Webhooks;
 use sandbox::Sandboxes;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,6 +60,9 @@ pub struct App {
     pub private: Arc<[PathBuf]>,
     /// What the account's list answers to.
     pub account: Arc<Account>,
+    /// Where events are sent to; `None`: nowhere.
+    pub webhooks: Option<Webhooks>,
+    pub(crate) metrics: Arc<metrics::Metrics>,
     bodies: body::Budget,
     rates: rates::Rates,
 }
@@ -66,7 +74,16 @@ impl App {
         let rates = rates::Rates::new(sandboxes.quota_table());
         let bodies = body::Budget::default();
         let account = Arc::default();
-        Self { sandboxes, keyring, limits, private: Arc::new([]), account, bodies, rates }
+        let metrics = Arc::new(metrics::Metrics::new(&sandboxes));
+        let (private, webhooks) = (Arc::new([]), None);
+        Self { sandboxes, keyring, limits, private, account, webhooks, metrics, bodies, rates }
+    }
+
+    /// Where events are sent to.
+    #[must_use]
+    pub fn with_webhooks(mut self, webhooks: Webhooks) -> Self {
+        self.webhooks = Some(webhooks);
+        self
     }
 
     /// The account and the application that alone are known below `/client/v4`.

@@ -2,7 +2,8 @@
 
 use crate::dispatch::{Call, dispatch};
 use crate::{
-    App, account, code, contexts, documents, exec, files, lists, meta, path, quotas, tokens, v1,
+    App, account, code, contexts, documents, events, exec, files, instances, lists, meta, metrics,
+    path, quotas, tokens, v1, webhooks,
 };
 use axum::extract::Request;
 use axum::response::Response;
@@ -272,6 +273,14 @@ routes! {
     GET "/v1/bindings" [] Ignored [] => Owner code::bindings;
     GET "/v1/admin/engines" [] Ignored [] => Admin code::engines;
 
+    GET "/v1/events" ["after", "sandbox", "type", "limit"] Ignored [] => Owner events::of_owner;
+    GET "/v1/admin/events" ["owner", "after", "sandbox", "type", "limit"] Ignored [BAD]
+        => Admin events::of_all;
+    GET "/v1/admin/instances" ["owner"] Ignored [BAD] => Admin instances::list;
+    GET "/v1/admin/webhooks" [] Ignored [] => Admin webhooks::list;
+    POST "/v1/admin/webhooks/redeliver" [] Required(SMALL_BODY) [BAD]
+        => Admin webhooks::redeliver;
+
     GET "/users/{owner}/sandboxes" [] Ignored [] => Owner documents::directory;
     GET "/users/{owner}/sandboxes/{session}" [] Ignored [KNOWN] => Sandbox documents::record;
     POST "/users/{owner}/sandboxes/{session}" ["waitMs"] Required(EXEC_BODY) [START, COMMAND, WRITE]
@@ -298,7 +307,7 @@ routes! {
         [] Ignored [BAD, ACCOUNT] => Reader account::instance;
 
     GET "/v1/quotas" [] Ignored [] => Owner quotas::get;
-
+    GET "/metrics" [] Ignored [] => Reader metrics::get;
     GET "/healthz" [] Ignored [] => Server meta::healthz;
     GET "/openapi.json" [] Ignored [] => Server meta::openapi;
 }

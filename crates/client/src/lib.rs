@@ -28,6 +28,7 @@
 mod bytes;
 mod code;
 mod error;
+mod events;
 mod files;
 mod http;
 mod lines;
@@ -44,6 +45,7 @@ pub use bytes::{
 };
 pub use code::Place;
 pub use error::{Error, Result};
+pub use events::{EventQuery, EventStream, Followed};
 pub use files::{DeleteFiles, Download, FileRange, ListFiles};
 pub use http::Client;
 pub use lists::{InstanceQuery, ListQuery, SandboxList};

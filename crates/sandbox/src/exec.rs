@@ -117,12 +117,14 @@ impl Running {
         let generation = acquired.instance.generation();
         let execution = history::running(id, generation, argv, command.started_at_ms);
         world.store.exec_started(&name.object_id(), &execution);
+        world.meters.exec_started();
         Ok(Self { world, acquired, command, execution, name, started, closed: false })
     }
 
     /// Stores the end, then lets the supervisor forget the command, beside the answer.
     fn close(&mut self, end: &CommandEnd) {
         let execution = history::ended(self.execution.clone(), end);
+        self.world.meters.exec_ended(self.started.elapsed().as_secs_f64());
         let (world, object) = (self.world.clone(), self.name.object_id());
         let instance = self.acquired.instance.clone();
         self.closed = true;

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!            Wanted                StartCommitted            Launched
-//!   Down ───────────► Intending ───────────────► Starting ───────────► Up
-//!    ▲ ▲                  │ StartRefused             │ LaunchFailed     │ Stop, Destroy,
-//!    │ └──────────────────┘◄─────────────────────────┘                  │ idle, reclaim, expiry
-//!    │                       Ended                                      ▼
+//!   Down ───────────► Intending ───────────────► Starting ───────────► Up ◄──────────────┐
+//!    ▲ ▲                  │ StartRefused             │ LaunchFailed     │ │ Stop, idle,    │ Wanted, Active:
+//!    │ └──────────────────┘◄─────────────────────────┘      Stop, Destroy,│ expiry, where  │ an alarm's stop
+//!    │                                             idle, reclaim, expiry│ ▼ beforeStop is  │ is given up
+//!    │                                                                  │ Closing ─────────┘
+//!    │                       Ended                                      ▼ ▼ Prepared, Reclaim, Destroy
 //!    └────────────────────────────────────────────────────────────── Stopping
-//!      (Up ── Ended ──► Down: it ended by itself)
+//!      (Up, Closing ── Ended ──► Down: it ended by itself)
 //! ```
 //!
 //! Only the driver (`object.rs`) moves it, one event at a time. Beside the phase stand the
@@ -47,8 +49,21 @@ pub(crate) enum Phase {
     Starting { generation: u64, stop: Option<Why> },
     /// It runs.
     Up { generation: u64 },
+    /// It is about to be stopped, and `beforeStop` is under way.
+    Closing { generation: u64, why: Why, grace_ms: u64, by: By },
     /// It is being ended.
     Stopping { generation: u64, why: Why },
+}
+
+/// Who wants an instance stopped, once `beforeStop` is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The idle limit; any activity overrules it.
+    Idle,
+    /// The end of the sandbox's time; any activity overrules it.
+    Expiry,
+    /// A caller.
+    Caller,
 }
 
 /// What is to be done once there is no instance.
@@ -84,10 +99,14 @@ pub(crate) enum Event {
     LaunchFailed { generation: u64, error: String, at_ms: i64 },
     /// The instance is gone.
     Ended { generation: u64, ending: Ending },
-    /// A caller stops it.
-    Stop { why: Why, grace_ms: u64 },
+    /// A caller stops it; `prepare`: there is something to be done before.
+    Stop { why: Why, grace_ms: u64, prepare: bool },
     /// The machine is short of memory: it ends if it is idle.
     Reclaim { busy: bool },
+    /// What was to be done before the stop of this instance is over, or its time is.
+    Prepared { generation: u64 },
+    /// An activity began that needs no instance.
+    Active,
     /// A caller destroys the sandbox; the intent is in the store.
     Destroy,
     /// The finish is done and in the store.
@@ -95,7 +114,7 @@ pub(crate) enum Event {
     /// The finish could not be done; the next destroy, alarm or want tries again.
     FinishFailed,
     /// The alarm: what is due now.
-    Alarm { busy: bool, idle_due: bool, ttl_due: bool },
+    Alarm { busy: bool, idle_due: bool, ttl_due: bool, prepare: bool },
 }
 
 /// Why those who wait for an instance do not get one.
@@ -122,6 +141,10 @@ pub(crate) enum Effect {
     Grant,
     /// Refuse those who wait.
     Refuse(Refusal),
+    /// Tell of the stop and do what is to be done before it, then feed `Prepared`.
+    Prepare { generation: u64, why: Why },
+    /// End what `Prepare` began: there is no need for it any more.
+    Relent,
     /// End the instance; `Ended` follows by itself.
     Kill { grace_ms: u64, why: Why },
     /// Store the stop, then let the engine forget the instance.
@@ -160,6 +183,7 @@ impl Machine {
             Phase::Down | Phase::Intending => None,
             Phase::Starting { generation, .. }
             | Phase::Up { generation }
+            | Phase::Closing { generation, .. }
             | Phase::Stopping { generation, .. } => Some(generation),
         }
     }
@@ -195,14 +219,23 @@ impl Machine {
             }
             Event::Ended { generation, ending } => {
                 let why = match &self.phase {
-                    Phase::Up { generation: g } if *g == generation => None,
+                    Phase::Up { generation: g } | Phase::Closing { generation: g, .. }
+                        if *g == generation =>
+                    {
+                        None
+                    }
                     Phase::Stopping { generation: g, why } if *g == generation => Some(why.clone()),
                     _ => return effects,
                 };
+                if matches!(self.phase, Phase::Closing { .. }) {
+                    out.push(Effect::Relent);
+                }
                 out.push(Effect::Record { generation, stop: verdict(&ending, why) });
                 self.down(out);
             }
-            Event::Stop { why, grace_ms } => self.stop(why, grace_ms, out),
+            Event::Stop { why, grace_ms, prepare } => self.stop(why, grace_ms, prepare, out),
+            Event::Prepared { generation } => self.prepared(generation, out),
+            Event::Active => self.relent(out),
             Event::Reclaim { busy } => {
                 if self.idles(busy) {
                     self.end(Why::of(Cause::Reclaimed), 0, out);
@@ -220,14 +253,20 @@ impl Machine {
                 }
             }
             Event::FinishFailed => self.refuse(Refusal::Store, out),
-            Event::Alarm { busy, idle_due, ttl_due } => {
+            Event::Alarm { busy, idle_due, ttl_due, prepare } => {
+                let up = matches!(self.phase, Phase::Up { .. });
                 if let (Phase::Down, Some(finish)) = (&self.phase, self.finish) {
                     out.push(Effect::Finish(finish));
                 } else if busy || self.finish.is_some() || self.wanted {
+                } else if matches!(self.phase, Phase::Closing { .. }) {
+                } else if ttl_due && up && prepare {
+                    self.close(Why::of(Cause::Expired), 0, By::Expiry, out);
+                } else if idle_due && up && prepare {
+                    self.close(Why::of(Cause::Idle), 0, By::Idle, out);
                 } else if ttl_due {
                     self.finish = Some(Finish::Expire);
                     self.end(Why::of(Cause::Expired), 0, out);
-                } else if idle_due && matches!(self.phase, Phase::Up { .. }) {
+                } else if idle_due && up {
                     self.end(Why::of(Cause::Idle), 0, out);
                 }
             }
@@ -238,10 +277,12 @@ impl Machine {
     /// Whether an instance runs that nobody needs just now.
     fn idles(&self, busy: bool) -> bool {
         let asked = busy || self.finish.is_some() || self.wanted;
-        !asked && matches!(self.phase, Phase::Up { .. })
+        let closes = matches!(self.phase, Phase::Closing { by: By::Idle | By::Expiry, .. });
+        !asked && (closes || matches!(self.phase, Phase::Up { .. }))
     }
 
     fn wanted(&mut self, out: &mut Vec<Effect>) {
+        self.relent(out);
         match (&self.phase, self.finish) {
             (_, Some(Finish::Destroy)) => out.push(Effect::Refuse(Refusal::Destroyed)),
             (Phase::Down, None) => {
@@ -276,16 +317,54 @@ impl Machine {
         }
     }
 
-    fn stop(&mut self, why: Why, grace_ms: u64, out: &mut Vec<Effect>) {
-        match self.phase {
-            Phase::Down | Phase::Intending => out.push(Effect::AnswerStops),
-            _ => {
-                // Also those who wait while a dying instance's end has not been told yet.
-                if self.wanted {
-                    self.refuse(Refusal::Stopped(why.clone()), out);
+    /// Begins what is to be done before the stop.
+    fn close(&mut self, why: Why, grace_ms: u64, by: By, out: &mut Vec<Effect>) {
+        if let Phase::Up { generation } = self.phase {
+            out.push(Effect::Prepare { generation, why: why.clone() });
+            self.phase = Phase::Closing { generation, why, grace_ms, by };
+        }
+    }
+
+    /// Gives up a stop that nobody asked for: the sandbox is not idle any more.
+    fn relent(&mut self, out: &mut Vec<Effect>) {
+        if let Phase::Closing { generation, by: By::Idle | By::Expiry, .. } = self.phase {
+            self.phase = Phase::Up { generation };
+            out.push(Effect::Relent);
+        }
+    }
+
+    fn prepared(&mut self, generation: u64, out: &mut Vec<Effect>) {
+        let Phase::Closing { generation: g, why, grace_ms, by } = &self.phase else { return };
+        if *g != generation {
+            return;
+        }
+        let (why, grace_ms) = (why.clone(), *grace_ms);
+        if *by == By::Expiry {
+            self.finish.get_or_insert(Finish::Expire);
+        }
+        self.phase = Phase::Stopping { generation, why: why.clone() };
+        out.push(Effect::Kill { grace_ms, why });
+    }
+
+    fn stop(&mut self, why: Why, grace_ms: u64, prepare: bool, out: &mut Vec<Effect>) {
+        if matches!(self.phase, Phase::Down | Phase::Intending) {
+            return out.push(Effect::AnswerStops);
+        }
+        // Also those who wait while a dying instance's end has not been told yet.
+        if self.wanted {
+            self.refuse(Refusal::Stopped(why.clone()), out);
+        }
+        match &mut self.phase {
+            Phase::Up { .. } if prepare => self.close(why, grace_ms, By::Caller, out),
+            // What is done before a stop is done once, and then it is this caller's stop.
+            Phase::Closing { why: first, grace_ms: grace, by, .. } if prepare => {
+                if *by == By::Caller {
+                    *grace = grace_ms.min(*grace);
+                } else {
+                    (*first, *grace, *by) = (why, grace_ms, By::Caller);
                 }
-                self.end(why, grace_ms, out);
             }
+            _ => self.end(why, grace_ms, out),
         }
     }
 
@@ -299,6 +378,14 @@ impl Machine {
             }
             Phase::Up { generation } => {
                 self.phase = Phase::Stopping { generation: *generation, why: why.clone() };
+                out.push(Effect::Kill { grace_ms, why });
+            }
+            // The first reason stands, if it was a caller's.
+            Phase::Closing { generation, why: first, by, .. } => {
+                let (generation, first) = (*generation, first.clone());
+                let why = if *by == By::Caller { first } else { why };
+                out.push(Effect::Relent);
+                self.phase = Phase::Stopping { generation, why: why.clone() };
                 out.push(Effect::Kill { grace_ms, why });
             }
             // A second order can only shorten the wait; the first reason stands.

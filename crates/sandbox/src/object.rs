@@ -1,6 +1,7 @@
 //! The driver: one sandbox's live copy. It feeds the machine and does what it says.
 
 mod activities;
+mod before_stop;
 mod effects;
 mod requests;
 mod times;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::SandboxRow;
 use tokio::sync::{oneshot, watch};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use types::{Error, ObjectId, Patch, Result, SandboxName, SettingsRequest};
 
@@ -95,6 +97,11 @@ pub(crate) enum Message {
         generation: u64,
         ending: Ending,
     },
+    /// What was to be done before a stop is over; `round`: which one of this copy.
+    Prepared {
+        generation: u64,
+        round: u64,
+    },
 }
 
 /// How many verdicts of earlier instances are remembered for commands that still ask.
@@ -112,6 +119,8 @@ pub(crate) struct SandboxObject {
     last_activity: Instant,
     /// When the alarm is set to.
     armed: Option<Instant>,
+    /// What is done before a stop: which one of this copy, and its end.
+    preparing: (u64, Option<AbortHandle>),
     /// A backstop that was changed while the instance came up, ms.
     backstop: Option<u64>,
     /// Under which name the next start is committed.
@@ -148,6 +157,7 @@ impl Object for SandboxObject {
             machine: Machine::new(Phase::Down, None),
             holds: Holds::default(),
             armed: None,
+            preparing: (0, None),
             backstop: None,
             name: None,
             turn: false,
@@ -195,7 +205,8 @@ impl Object for SandboxObject {
                     return;
                 }
                 self.stop_waiters.push(reply);
-                self.feed(Event::Stop { why, grace_ms }).await;
+                let prepare = why.cause == types::Cause::Stopped && self.prepares();
+                self.feed(Event::Stop { why, grace_ms, prepare }).await;
             }
             Message::Reclaim { reply } => self.reclaim(reply).await,
             Message::Destroy { reply } => self.destroy(reply).await,
@@ -207,6 +218,7 @@ impl Object for SandboxObject {
             Message::Released { generation } => self.released(generation),
             Message::Rested { life } => self.rested(life),
             Message::Launched { generation, result } => self.launched(generation, result).await,
+            Message::Prepared { generation, round } => self.prepared(generation, round).await,
             Message::Ended { generation, ending } => {
                 self.feed(Event::Ended { generation, ending }).await;
             }
@@ -245,7 +257,7 @@ fn refuse(message: Message, error: Error) {
         | Message::Released { .. }
         | Message::Rested { .. } => {}
         // The instance stands among the world's; the copy finds it once it can read its row.
-        Message::Launched { .. } | Message::Ended { .. } => {
+        Message::Launched { .. } | Message::Prepared { .. } | Message::Ended { .. } => {
             tracing::error!(%error, "an instance's event came while its sandbox could not be read");
         }
     }

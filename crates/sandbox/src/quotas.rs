@@ -42,6 +42,10 @@ impl Sandboxes {
     pub fn quota_refused(&self, owner: &Owner, error: &Error) {
         let text = |key: &str| error.context.get(key).map(ToString::to_string).unwrap_or_default();
         tracing::debug!(%owner, what = text("what"), scope = text("scope"), "a quota refused");
+        let value = |key: &str| error.context.get(key).cloned().unwrap_or_default();
+        let what = value("what");
+        let what = what.as_str().unwrap_or("unknown");
+        self.world.store.note_refusal(owner, None, what, value("limit"), value("current"));
     }
 
     /// An instance for an activity, waiting at most so long for room where a limit is reached.

@@ -12,6 +12,8 @@ const EVERY: Duration = Duration::from_secs(600);
 const FIRST: Duration = Duration::from_secs(30);
 /// Most rows of a kind in one commit.
 const BATCH: u32 = 500;
+/// Events that are kept at most: one that runs code without a rest must not fill the disk.
+const EVENTS: u64 = 2_000_000;
 /// Between two batches.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -24,6 +26,11 @@ pub(crate) async fn run(store: Store, clock: Clock, keep: Retention) {
             Ok(gone) => tracing::info!(gone, "removed old rows"),
             Err(store::Error::Closed) => return,
             Err(error) => tracing::warn!(%error, "old rows could not be removed"),
+        }
+        match sweep_events(&store, clock.now_ms(), &keep).await {
+            Ok(()) => {}
+            Err(store::Error::Closed) => return,
+            Err(error) => tracing::warn!(%error, "old events could not be removed"),
         }
         tokio::time::sleep(EVERY).await;
     }
@@ -43,6 +50,15 @@ async fn sweep(store: &Store, now_ms: i64, keep: &Retention) -> Result<u64, stor
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Removes the events that are too old at `now_ms`, or too many.
+async fn sweep_events(store: &Store, now_ms: i64, keep: &Retention) -> Result<(), store::Error> {
+    let before = now_ms.saturating_sub_unsigned(keep.events);
+    while store.sweep_events(before, EVENTS, BATCH).await? >= u64::from(BATCH) {
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::memory::Ledger;
+use crate::meters::Meters;
 use crate::object::SandboxObject;
 use crate::quotas::Used;
 use crate::text::{self, Room};
@@ -32,6 +33,8 @@ pub(crate) struct World {
     pub objects: OnceLock<WeakObjects<SandboxObject>>,
     /// Runs code.
     pub code: Code,
+    /// What is counted.
+    pub meters: Meters,
     /// Room for buffered output.
     pub room: Room,
     /// Workspaces in use.
@@ -69,6 +72,7 @@ impl World {
             log: crate::stops::Log::start(),
             objects: OnceLock::new(),
             code,
+            meters: Meters::new(),
             room: text::room(OUTPUT),
             workspaces: crate::files::Workspaces::default(),
             upkeep,

@@ -24,8 +24,8 @@ mod writer;
 
 pub use error::{Error, Result};
 pub use model::{
-    AccountRow, CheckpointRow, ContextRow, ContextState, OutboxItem, Placement, SandboxRow,
-    SnapshotRow, StopRecord, TokenRow,
+    AccountRow, CheckpointRow, ContextRow, ContextState, EventFilter, OutboxItem, Placement,
+    SandboxRow, SnapshotRow, StopRecord, TokenRow,
 };
 pub use open::Options;
 pub use store::Store;

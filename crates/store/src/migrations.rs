@@ -11,6 +11,7 @@ const FILES: &[&str] = &[
     include_str!("../migrations/0003_tokens.sql"),
     include_str!("../migrations/0004_lists.sql"),
     include_str!("../migrations/0005_quotas.sql"),
+    include_str!("../migrations/0006_events.sql"),
 ];
 
 /// Refuses what a newer release wrote, before anything is written.

@@ -9,7 +9,7 @@ pub use contexts::{CheckpointRow, ContextRow, ContextState, SnapshotRow};
 pub use tokens::TokenRow;
 
 use std::collections::BTreeMap;
-use types::{Cause, ObjectId, Record, SandboxName, Settings};
+use types::{Cause, EventType, ObjectId, Owner, Record, SandboxId, SandboxName, Settings};
 
 /// A sandbox as it is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,4 +62,15 @@ pub struct OutboxItem {
     pub payload: String,
     /// How often delivery failed.
     pub attempts: u32,
+}
+
+/// Which events are meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Whose; `None`: everybody's.
+    pub owner: Option<Owner>,
+    /// Of which sandbox of that owner; says nothing without an owner.
+    pub sandbox: Option<SandboxId>,
+    /// Of which types; none: of all.
+    pub types: Vec<EventType>,
 }

@@ -28,6 +28,7 @@ pub(crate) struct Opened {
     pub(crate) writer: Writer,
     pub(crate) readers: Readers,
     pub(crate) cursor_key: String,
+    pub(crate) newest: tokio::sync::watch::Receiver<i64>,
 }
 
 pub(crate) fn open(options: &Options) -> Result<Opened> {
@@ -54,8 +55,20 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
     }
     let key = "SELECT value FROM meta WHERE key = 'store.cursor_key'";
     let cursor_key = connection.query_row(key, [], |r| r.get(0))?;
-    let writer = Writer { connection, queue: Arc::default(), reserve, log, lock };
-    Ok(Opened { writer, readers, cursor_key })
+    let (events, newest) = tokio::sync::watch::channel(crate::ops::events::last(&connection)?);
+    let queue = Arc::default();
+    let commits = commits();
+    let writer = Writer { connection, queue, reserve, log, lock, commits, events };
+    Ok(Opened { writer, readers, cursor_key, newest })
+}
+
+/// A histogram from a tenth of a millisecond to three seconds.
+fn commits() -> prometheus::Histogram {
+    let buckets: Vec<f64> = (0..16).map(|n| 0.0001 * f64::from(1 << n)).collect();
+    let help = "From the begin of a transaction to its sync.";
+    let opts = prometheus::HistogramOpts::new("sandkeep_store_commit_seconds", help);
+    prometheus::Histogram::with_opts(opts.buckets(buckets))
+        .expect("a name and buckets that are constants, and right")
 }
 
 fn database(path: &Path, log: &Path, reserve: &Reserve) -> Result<(Connection, Readers)> {

@@ -1,6 +1,7 @@
 //! The handle.
 
 mod contexts;
+mod events;
 mod pages;
 mod quotas;
 mod tokens;
@@ -32,6 +33,9 @@ struct Inner {
     readers: Arc<Readers>,
     cursor_key: String,
     quotas: Mutex<Arc<QuotaTable>>,
+    newest: watch::Receiver<i64>,
+    refusals: events::Refusals,
+    commits: prometheus::Histogram,
     done: watch::Receiver<()>,
 }
 
@@ -84,13 +88,17 @@ impl Store {
     ///
     /// Errors: `Locked`, `Corrupt`, `Newer`, `Full`, `File`, `Sqlite`.
     pub fn open(options: Options) -> Result<Store, Error> {
-        let open::Opened { writer, readers, cursor_key } = open::open(&options)?;
+        let open::Opened { writer, readers, cursor_key, newest } = open::open(&options)?;
         let (ended, done) = watch::channel(());
+        let commits = writer.commits.clone();
         let queue = open::spawn(writer, ended)?;
         let places = Arc::new(Semaphore::new(PLACES));
         let readers = Arc::new(readers);
         let quotas = Mutex::default();
-        Ok(Store { inner: Arc::new(Inner { queue, places, readers, cursor_key, quotas, done }) })
+        let refusals = events::Refusals::default();
+        let inner =
+            Inner { queue, places, readers, cursor_key, quotas, newest, refusals, commits, done };
+        Ok(Store { inner: Arc::new(inner) })
     }
 
     /// Writes what waits, then closes for all clones and gives the lock up. Later calls end in
@@ -137,6 +145,16 @@ impl Store {
     pub async fn known(&self, object: &ObjectId) -> Result<bool> {
         let object = *object;
         self.read(move |c| sandboxes::known(c, &object)).await
+    }
+
+    /// How long commits took, seconds; one commit is of all that had queued.
+    pub fn commit_seconds(&self) -> prometheus::Histogram {
+        self.inner.commits.clone()
+    }
+
+    /// How many sandboxes there are, of all owners. Walks an index: a millisecond for ten thousand.
+    pub async fn count_sandboxes(&self) -> Result<u64> {
+        self.read(lists::count).await
     }
 
     /// All whose record says running.

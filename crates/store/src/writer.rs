@@ -19,7 +19,8 @@ use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// The log is moved into the database when it has this many bytes, and written from its start
 /// again. Its file keeps the space: that is a second reserve, which nobody else can take.
@@ -36,6 +37,10 @@ pub(crate) struct Writer {
     pub(crate) reserve: Reserve,
     pub(crate) log: PathBuf,
     pub(crate) lock: Lock,
+    /// How long transactions took, seconds.
+    pub(crate) commits: prometheus::Histogram,
+    /// The id of the newest event that is on the disk.
+    pub(crate) events: watch::Sender<i64>,
 }
 
 /// Closes the queue however the thread ends, so that nobody waits for ever.
@@ -73,7 +78,9 @@ impl Writer {
         if jobs.is_empty() {
             return;
         }
+        let began = Instant::now();
         let mut outcome = self.transaction(&mut jobs);
+        self.commits.observe(began.elapsed().as_secs_f64());
         if matches!(outcome, Err(Error::Full)) {
             tracing::error!("the disk of the data directory is full");
             jobs = self.refuse_others(jobs);
@@ -87,11 +94,28 @@ impl Writer {
         if let Err(error) = &outcome {
             tracing::error!(error = error as &dyn std::error::Error, "a commit failed");
         }
+        if outcome.is_ok() {
+            self.tell_events();
+        }
         for job in jobs {
             match job.call {
                 Some(call) => call.answer(outcome.clone()),
                 None if outcome.is_err() => self.queue.put_back(job.notes),
                 None => {}
+            }
+        }
+    }
+
+    /// Tells readers of events that there are new ones.
+    fn tell_events(&self) {
+        match ops::events::last(&self.connection) {
+            Ok(last) => drop(self.events.send_if_modified(|known| {
+                let newer = last > *known;
+                *known = last.max(*known);
+                newer
+            })),
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "events are not told");
             }
         }
     }

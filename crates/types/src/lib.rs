@@ -5,24 +5,29 @@
 //! rule of the contract that an item carries out; see `docs/contract-marks.md`.
 
 mod account;
+mod before_stop;
 mod code;
 mod duration;
 mod error;
+mod event;
 mod exec;
 mod files;
 mod id;
 mod info;
+mod instance;
 mod list;
 mod quotas;
 mod record;
 mod settings;
 mod time;
 mod token;
+mod webhook;
 
 pub use account::{
     AccountError, AccountFailure, Application, Envelope, Instance, InstanceConfiguration,
     InstanceFilter, InstanceList, InstanceState, InstanceStatus, PageInfo,
 };
+pub use before_stop::{BEFORE_STOP_MAX_MS, BeforeStop};
 pub use code::{
     BindingInfo, BindingList, CODE_MAX, CODE_OUTPUT_MAX, CODE_TIMEOUT_MAX_MS, CODE_TIMEOUT_MS,
     CONTEXTS_MAX, CheckpointInfo, CheckpointList, CheckpointRequest, CodeError, CodeEvent,
@@ -32,6 +37,7 @@ pub use code::{
 };
 pub use duration::{DurationError, format_ms, parse_ms};
 pub use error::{Error, ErrorBody, ErrorCode, Result};
+pub use event::{Event, EventPage, EventType};
 pub use exec::{
     Encoding, Encodings, ExecEvent, ExecRequest, ExecResult, ExecStatus, Execution, StderrMode,
     Stdin,
@@ -42,9 +48,11 @@ pub use files::{
 };
 pub use id::{NameError, ObjectId, Owner, RESERVED_NAMES, SandboxId, SandboxName};
 pub use info::{DirectoryEntry, Page, SandboxInfo, SandboxSummary, StopRequest, WorkspaceInfo};
+pub use instance::{RunningInstance, RunningList};
 pub use list::{LABELS_MAX, ListFilter, Sort, Span, changed_labels};
 pub use quotas::{QuotaExceeded, QuotaKind, QuotaReport, QuotaScope, QuotaTable, QuotaUse, Quotas};
 pub use record::{Cause, Record, State, Stop};
 pub use settings::{Limits, Patch, Settings, SettingsRequest, TimeDefaults};
 pub use time::{iso8601, parse_time};
 pub use token::{Grant, NewToken, Scope, TokenInfo, TokenPage, TokenRequest};
+pub use webhook::{RedeliverRequest, RedeliverResult, WebhookInfo, WebhookList};

@@ -45,6 +45,23 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Every cause.
+    pub const ALL: [Cause; 13] = [
+        Cause::Exited,
+        Cause::Signalled,
+        Cause::Oom,
+        Cause::Idle,
+        Cause::Stopped,
+        Cause::Destroyed,
+        Cause::Expired,
+        Cause::Inactivity,
+        Cause::Reclaimed,
+        Cause::DiskFull,
+        Cause::Failed,
+        Cause::Unknown,
+        Cause::NodeLost,
+    ];
+
     /// The cause as it is written in answers and in the store.
     pub fn as_str(self) -> &'static str {
         match self {

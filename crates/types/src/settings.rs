@@ -1,7 +1,7 @@
 //! What a sandbox is set to.
 
 use crate::list::check_labels;
-use crate::{Error, Result};
+use crate::{BeforeStop, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,6 +56,9 @@ pub struct Settings {
     pub env: BTreeMap<String, String>,
     /// Whether instances may reach beyond loopback.
     pub enable_internet: bool,
+    /// What happens before an instance is stopped; absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_stop: Option<BeforeStop>,
     /// The time settings.
     #[serde(flatten)]
     pub time: TimeDefaults,
@@ -88,6 +91,9 @@ pub struct SettingsRequest {
     /// Whether instances may reach beyond loopback; refused where the operator does not allow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_internet: Option<bool>,
+    /// What happens before an instance is stopped; with `timeoutMs` 0 nothing any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_stop: Option<BeforeStop>,
     /// Stop after this long without activity, ms; 0 = never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_limit_ms: Option<u64>,
@@ -161,6 +167,7 @@ impl Settings {
             entrypoint: None,
             env: BTreeMap::new(),
             enable_internet: false,
+            before_stop: None,
             time,
             limits: Limits::default(),
         }
@@ -174,6 +181,10 @@ impl Settings {
             entrypoint: r.entrypoint.or_else(|| self.entrypoint.clone()),
             env: r.env.unwrap_or_else(|| self.env.clone()),
             enable_internet: r.enable_internet.unwrap_or(self.enable_internet),
+            before_stop: match r.before_stop {
+                None => self.before_stop.clone(),
+                some => some.filter(BeforeStop::is_set),
+            },
             time: TimeDefaults {
                 idle_limit_ms: r.idle_limit_ms.unwrap_or(self.time.idle_limit_ms),
                 check_interval_ms: r.check_interval_ms.unwrap_or(self.time.check_interval_ms),
@@ -201,6 +212,9 @@ impl Settings {
             check_argv("entrypoint", argv)?;
         }
         check_env("env", self.env.iter().map(|(k, v)| (k, Some(v))))?;
+        if let Some(before_stop) = &self.before_stop {
+            before_stop.validate()?;
+        }
         self.limits.validate()?;
         self.time.validate()
     }

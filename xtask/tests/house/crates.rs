@@ -13,7 +13,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("interpreters", &["spawner", "types", "workspace"]),
     ("sandbox", &["containers", "interpreters", "objects", "store", "types", "workspace"]),
     ("auth", &["objects", "store", "types"]),
-    ("api", &["auth", "sandbox", "types"]),
+    ("webhooks", &["store", "types"]),
+    ("api", &["auth", "sandbox", "types", "webhooks"]),
     ("client", &["types"]),
     (
         "sandkeep",
@@ -28,6 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "spawner",
             "store",
             "types",
+            "webhooks",
         ],
     ),
     ("e2e", &["client", "types"]),

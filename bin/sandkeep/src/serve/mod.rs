@@ -4,6 +4,7 @@ mod admin;
 mod code;
 mod engine;
 mod log;
+mod webhooks;
 
 use crate::config::Config;
 use crate::fail::Failure;
@@ -69,6 +70,7 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
             .hint("choose another address with --listen; port 0 takes any free one")
     })?;
     let address = tcp.local_addr()?;
+    let endpoints = webhooks::endpoints(&config.webhooks)?;
     let engine = engine::open(&config, data)?;
     let code = code::open(&config).await?;
     let interpreters = code.interpreters.clone();
@@ -91,9 +93,11 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
         id: config.account.id.clone(),
         application: config.account.application.clone(),
     };
+    let webhooks = ::webhooks::Webhooks::start(&store, endpoints).await?;
     let app = App::new(sandboxes.clone(), keyring.clone())
         .keeping_private([data.to_owned()])
-        .of_account(account);
+        .of_account(account)
+        .with_webhooks(webhooks);
     let (stop, stopping) = watch::channel(());
     let listeners = [Listener::Tcp(tcp), Listener::Unix(socket.listener()?)];
     let serving: Vec<_> = listeners

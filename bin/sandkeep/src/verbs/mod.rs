@@ -6,6 +6,7 @@ pub mod cp;
 pub mod doctor;
 pub mod engines;
 pub mod env;
+pub mod events;
 pub mod exec;
 pub mod executions;
 pub mod image;
@@ -23,8 +24,10 @@ pub mod start;
 pub mod stop;
 pub mod stops;
 pub mod token;
+pub mod top;
 pub mod touch;
 pub mod version;
+pub mod webhooks;
 
 use crate::fail;
 

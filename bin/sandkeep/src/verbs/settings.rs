@@ -1,7 +1,10 @@
 //! Settings of a sandbox, as flags.
 
 use crate::verbs::{assignment, duration};
-use types::SettingsRequest;
+use types::{BeforeStop, SettingsRequest};
+
+/// How long a command before a stop may take unless somebody says otherwise, ms.
+const BEFORE_STOP_MS: u64 = 10_000;
 
 /// What a sandbox is set to; what is not named takes the server's default.
 #[derive(clap::Args)]
@@ -25,6 +28,13 @@ pub struct SettingsArgs {
     /// Let it reach beyond loopback, where the server allows that.
     #[arg(long)]
     enable_internet: bool,
+    /// Run this in the instance before it is stopped: a program, or a JSON array of program and
+    /// arguments.
+    #[arg(long, value_name = "PROGRAM", value_parser = entrypoint)]
+    before_stop: Option<Argv>,
+    /// How long it may take; without a command, how long a stop waits.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    before_stop_timeout: Option<u64>,
     /// Stop after this long without activity; 0: never.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     idle_limit: Option<u64>,
@@ -57,6 +67,13 @@ impl SettingsArgs {
         let map = |pairs: Vec<(String, String)>| {
             if pairs.is_empty() { None } else { Some(pairs.into_iter().collect()) }
         };
+        let before_stop = match (self.before_stop, self.before_stop_timeout) {
+            (None, None) => None,
+            (argv, limit) => Some(BeforeStop {
+                argv: argv.map(|argv| argv.0),
+                timeout_ms: limit.unwrap_or(BEFORE_STOP_MS),
+            }),
+        };
         let request = SettingsRequest {
             image: self.image,
             entrypoint: self.entrypoint.map(|argv| argv.0),
@@ -64,6 +81,7 @@ impl SettingsArgs {
             env_vars: map(self.env_var),
             labels: map(self.label),
             enable_internet: self.enable_internet.then_some(true),
+            before_stop,
             idle_limit_ms: self.idle_limit,
             check_interval_ms: self.check_interval,
             inactivity_timeout_ms: self.inactivity_timeout,

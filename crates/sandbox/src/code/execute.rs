@@ -186,13 +186,21 @@ impl Execution {
             error = stop => Err(error),
             outcome = self.execute(world, &row, &build, events) => outcome,
         };
-        match outcome {
+        let ended = match outcome {
             Ok(done) => self.commit(world, &row, &build, done, began, old).await,
             Err(error) => {
                 self.note_unsaved(world, &error).await;
                 Err(error)
             }
-        }
+        };
+        let saved = ended.as_ref().map(|ended| ended.result.context.as_ref()?.snapshot_ms);
+        let result = match &saved {
+            Ok(Some(_)) => "saved",
+            Ok(None) => "rolled_back",
+            Err(_) => "failed",
+        };
+        world.meters.executed(result, began.elapsed().as_secs_f64(), saved.ok().flatten());
+        ended
     }
 
     /// Waits for a reason to give it up.

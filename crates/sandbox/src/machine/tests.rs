@@ -7,7 +7,9 @@ use std::collections::{BTreeSet, VecDeque};
 #[derive(Debug, Clone)]
 enum Step {
     Want,
-    Stop,
+    Stop {
+        prepare: bool,
+    },
     Destroy,
     Reclaim {
         busy: bool,
@@ -16,7 +18,12 @@ enum Step {
         busy: bool,
         idle: bool,
         ttl: bool,
+        prepare: bool,
     },
+    /// What was to be done before a stop is over.
+    Prepared,
+    /// An activity without an instance begins.
+    Activity,
     /// The launch under way ends well or badly.
     Launch(bool),
     /// The instance ends by itself.
@@ -30,11 +37,14 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => Just(Step::Want),
-        2 => Just(Step::Stop),
+        2 => any::<bool>().prop_map(|prepare| Step::Stop { prepare }),
         1 => Just(Step::Destroy),
-        2 => (any::<bool>(), any::<bool>(), any::<bool>())
-            .prop_map(|(busy, idle, ttl)| Step::Alarm { busy, idle, ttl }),
+        2 => any::<(bool, bool, bool, bool)>().prop_map(|(busy, idle, ttl, prepare)| {
+            Step::Alarm { busy, idle, ttl, prepare }
+        }),
         1 => any::<bool>().prop_map(|busy| Step::Reclaim { busy }),
+        2 => Just(Step::Prepared),
+        1 => Just(Step::Activity),
         3 => any::<bool>().prop_map(Step::Launch),
         1 => Just(Step::Exit),
         3 => Just(Step::Die),
@@ -52,6 +62,8 @@ struct Rig {
     launching: Option<u64>,
     alive: Option<u64>,
     kill: bool,
+    /// Of which instance `beforeStop` is under way.
+    preparing: Option<u64>,
     waiting: usize,
     first_why: Option<Why>,
 }
@@ -82,8 +94,21 @@ impl Rig {
                     self.waiting = 0;
                     None
                 }
+                Effect::Prepare { generation, why } => {
+                    assert_eq!(self.alive, Some(generation), "prepared without an instance");
+                    assert!(!self.kill, "prepared too late");
+                    assert_ne!(self.machine.finish, Some(Finish::Destroy));
+                    assert_ne!(why.cause, Cause::Destroyed);
+                    assert!(self.preparing.replace(generation).is_none(), "prepared twice");
+                    None
+                }
+                Effect::Relent => {
+                    assert!(self.preparing.take().is_some(), "nothing to be given up");
+                    None
+                }
                 Effect::Kill { why, .. } => {
                     assert!(self.alive.is_some(), "killed without an instance");
+                    assert!(self.preparing.is_none(), "killed before it was prepared");
                     assert_eq!(*self.first_why.get_or_insert(why.clone()), why, "another reason");
                     self.kill = true;
                     None
@@ -124,14 +149,23 @@ impl Rig {
             }
             Phase::Intending => panic!("a commit is answered at once"),
             Phase::Starting { .. } => assert!(self.launching.is_some()),
-            Phase::Up { .. } | Phase::Stopping { .. } => {
+            Phase::Up { .. } | Phase::Closing { .. } | Phase::Stopping { .. } => {
                 assert!(self.alive.is_some());
                 assert_eq!(open, 1, "it lives, so its stop is not recorded");
             }
         }
         assert_eq!(self.machine.wanted, self.waiting > 0, "wanted, and who waits");
+        let closing = matches!(self.machine.phase, Phase::Closing { .. });
+        assert_eq!(closing, self.preparing.is_some(), "closing, and what is done before it");
         if matches!(self.machine.phase, Phase::Stopping { .. }) {
             assert!(self.kill, "stopping without a kill");
+        }
+    }
+
+    /// After an activity nobody but a caller stops it.
+    fn is_not_idle(&self) {
+        if let Phase::Closing { by, .. } = self.machine.phase {
+            assert_eq!(by, By::Caller, "busy, and it is to be stopped as idle");
         }
     }
 
@@ -148,11 +182,23 @@ impl Rig {
             Step::Want => {
                 self.waiting += 1;
                 self.feed(Event::Wanted);
+                self.is_not_idle();
             }
-            Step::Stop => self.feed(Event::Stop { why: Why::of(Cause::Stopped), grace_ms: 0 }),
+            Step::Stop { prepare } => {
+                self.feed(Event::Stop { why: Why::of(Cause::Stopped), grace_ms: 0, prepare });
+            }
             Step::Destroy => self.feed(Event::Destroy),
-            Step::Alarm { busy, idle, ttl } => {
-                self.feed(Event::Alarm { busy, idle_due: idle, ttl_due: ttl });
+            Step::Alarm { busy, idle, ttl, prepare } => {
+                self.feed(Event::Alarm { busy, idle_due: idle, ttl_due: ttl, prepare });
+            }
+            Step::Prepared => {
+                if let Some(generation) = self.preparing.take() {
+                    self.feed(Event::Prepared { generation });
+                }
+            }
+            Step::Activity => {
+                self.feed(Event::Active);
+                self.is_not_idle();
             }
             Step::Reclaim { busy } => {
                 let before = self.machine.clone();
@@ -188,6 +234,7 @@ impl Rig {
                     let ending = Ending::Unknown { at_ms: 0 };
                     assert_eq!(self.machine.on(Event::Ended { generation, ending }), []);
                     assert_eq!(self.machine.on(Event::Launched { generation }), []);
+                    assert_eq!(self.machine.on(Event::Prepared { generation }), []);
                     assert_eq!(self.machine, before, "an earlier instance's event counted");
                 }
             }
@@ -210,6 +257,7 @@ proptest! {
             launching: None,
             alive: None,
             kill: false,
+            preparing: None,
             waiting: 0,
             first_why: None,
         };
@@ -255,4 +303,87 @@ fn what_is_recorded_of_each_ending() {
     assert_eq!(other(unknown), ("unknown".into(), None, Cause::Unknown));
     let lost = Ending::NodeLost { at_ms: 5 };
     assert_eq!(other(lost), ("unknown".into(), None, Cause::NodeLost));
+}
+
+/// A machine with an instance that runs.
+fn up() -> Machine {
+    Machine::new(Phase::Up { generation: 1 }, None)
+}
+
+fn alarm(idle_due: bool, ttl_due: bool) -> Event {
+    Event::Alarm { busy: false, idle_due, ttl_due, prepare: true }
+}
+
+fn stop(why: &Why, prepare: bool) -> Event {
+    Event::Stop { why: why.clone(), grace_ms: 5, prepare }
+}
+
+#[test]
+fn what_is_done_before_a_stop() {
+    let (idle, own) = (Why::of(Cause::Idle), Why { reason: "own".into(), cause: Cause::Stopped });
+    let prepare = |why: &Why| vec![Effect::Prepare { generation: 1, why: why.clone() }];
+    let kill = |grace_ms, why: &Why| Effect::Kill { grace_ms, why: why.clone() };
+    let prepared = Event::Prepared { generation: 1 };
+
+    let mut machine = up();
+    assert_eq!(machine.on(alarm(true, false)), prepare(&idle));
+    assert_eq!(machine.on(alarm(true, true)), []);
+    assert_eq!(machine.on(prepared.clone()), [kill(0, &idle)]);
+    assert_eq!(machine.finish, None);
+
+    let mut machine = up();
+    assert_eq!(machine.on(alarm(true, true)), prepare(&Why::of(Cause::Expired)));
+    assert_eq!(machine.finish, None, "until it is over the sandbox is there");
+    assert_eq!(machine.on(prepared.clone()), [kill(0, &Why::of(Cause::Expired))]);
+    assert_eq!(machine.finish, Some(Finish::Expire));
+
+    // Somebody came.
+    for event in [Event::Wanted, Event::Active] {
+        for due in [alarm(true, false), alarm(false, true)] {
+            let mut machine = up();
+            machine.on(due);
+            assert_eq!(machine.on(event.clone())[0], Effect::Relent);
+            assert_eq!(machine, up());
+            assert_eq!(machine.on(prepared.clone()), [], "it is late");
+        }
+    }
+
+    // A caller's stop is given up for nobody; who comes gets the next instance.
+    let mut machine = up();
+    assert_eq!(machine.on(stop(&own, true)), prepare(&own));
+    assert_eq!(machine.on(Event::Wanted), []);
+    assert_eq!(machine.on(Event::Active), []);
+    assert_eq!(machine.on(prepared.clone()), [kill(5, &own)]);
+    assert!(machine.wanted);
+
+    // One that comes while the idle stop is prepared is the caller's, and prepared already.
+    let mut machine = up();
+    machine.on(alarm(true, false));
+    assert_eq!(machine.on(stop(&own, true)), []);
+    assert_eq!(machine.on(prepared.clone()), [kill(5, &own)]);
+
+    // What has no time, and a destroy, wait for nothing.
+    let reclaimed = Why::of(Cause::Reclaimed);
+    let mut machine = up();
+    assert_eq!(machine.on(stop(&reclaimed, false)), [kill(5, &reclaimed)]);
+    let mut machine = up();
+    machine.on(alarm(true, false));
+    assert_eq!(machine.on(stop(&reclaimed, false)), [Effect::Relent, kill(5, &reclaimed)]);
+    let mut machine = up();
+    machine.on(alarm(true, false));
+    let gone = kill(0, &Why::of(Cause::Destroyed));
+    assert_eq!(machine.on(Event::Destroy)[1..], [Effect::Relent, gone]);
+    // The first reason of a caller stands.
+    let mut machine = up();
+    machine.on(stop(&own, true));
+    assert_eq!(machine.on(Event::Destroy)[1..], [Effect::Relent, kill(0, &own)]);
+
+    // It ended by itself.
+    let mut machine = up();
+    machine.on(alarm(true, false));
+    let ending = Ending::Main { main: Main::Code(0), oom: false, at_ms: 5 };
+    let effects = machine.on(Event::Ended { generation: 1, ending });
+    assert_eq!(effects[0], Effect::Relent);
+    let Effect::Record { stop, .. } = &effects[1] else { panic!("{effects:?}") };
+    assert_eq!(stop.cause, Cause::Exited);
 }

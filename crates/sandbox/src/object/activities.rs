@@ -24,9 +24,11 @@ impl SandboxObject {
         self.busy_waiters.push(Waiter { name, make, reply });
         if self.machine.finish == Some(Finish::Expire) && self.machine.phase == Phase::Down {
             // It failed before and is tried again.
-            self.feed(Event::Alarm { busy: false, idle_due: false, ttl_due: false }).await;
+            let (busy, idle_due, ttl_due, prepare) = (false, false, false, false);
+            self.feed(Event::Alarm { busy, idle_due, ttl_due, prepare }).await;
         }
-        self.admit().await;
+        // A stop of an idle instance that is about to come is given up.
+        self.feed(Event::Active).await;
     }
 
     /// Lets those begin who wait, unless they have to wait on.

@@ -6,7 +6,7 @@ use crate::machine::{Effect, Event, Finish, Phase, Refusal, Verdict, Why};
 use crate::stops;
 use containers::{Instance, InstanceSpec};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::StopRecord;
 use types::{Cause, Error, ErrorCode, State};
 
@@ -24,6 +24,8 @@ impl SandboxObject {
             Effect::Launch { generation } => self.launch(generation),
             Effect::Grant => self.grant(),
             Effect::Refuse(refusal) => self.refuse_waiters(refusal),
+            Effect::Prepare { generation, why } => self.prepare(generation, &why),
+            Effect::Relent => self.relent().await,
             Effect::Kill { grace_ms, why } => self.kill(grace_ms, &why),
             Effect::Record { generation, stop } => self.record(generation, stop).await,
             Effect::AnswerStops => {
@@ -92,11 +94,13 @@ impl SandboxObject {
         };
         // Not tied to the caller's request: a client that vanishes leaves nothing half made.
         tokio::spawn(async move {
+            let began = Instant::now();
             let engine = world.engine.clone();
             let started = tokio::spawn(async move { engine.start(spec).await }).await;
             let result = started.unwrap_or_else(|panic| {
                 Err(containers::Error::Failed(format!("the engine failed: {panic}")))
             });
+            world.meters.started(result.is_ok(), began.elapsed().as_secs_f64());
             if let Ok(instance) = &result {
                 world.instances().insert(id, instance.clone());
             }
@@ -233,6 +237,7 @@ impl SandboxObject {
             }
         };
         if recorded {
+            world.meters.stopped(stop.cause);
             world.log.line(line);
             if let Some(outbox) = &world.outbox {
                 outbox.notify_one();

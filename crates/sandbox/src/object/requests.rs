@@ -19,7 +19,7 @@ impl SandboxObject {
         self.waiters.push(reply);
         // An instance whose end has not been told yet is not given out: its end is near, and
         // then the next one starts.
-        let ending = matches!(self.machine.phase, Phase::Up { .. })
+        let ending = matches!(self.machine.phase, Phase::Up { .. } | Phase::Closing { .. })
             && self.world.instances().get(&self.id).is_none_or(|i| !i.alive());
         if ending {
             if !std::mem::replace(&mut self.machine.wanted, true) {
@@ -234,6 +234,7 @@ fn difference(a: &Settings, b: &Settings) -> Option<&'static str> {
         ("entrypoint", a.entrypoint != b.entrypoint),
         ("env", a.env != b.env),
         ("enableInternet", a.enable_internet != b.enable_internet),
+        ("beforeStop", a.before_stop != b.before_stop),
         ("idleLimitMs", a.time.idle_limit_ms != b.time.idle_limit_ms),
         ("checkIntervalMs", a.time.check_interval_ms != b.time.check_interval_ms),
         ("inactivityTimeoutMs", a.time.inactivity_timeout_ms != b.time.inactivity_timeout_ms),

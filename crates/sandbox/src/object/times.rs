@@ -67,6 +67,7 @@ impl SandboxObject {
             return Err(errors::not_found());
         }
         self.active();
+        self.feed(Event::Active).await;
         if self.armed.is_none() {
             self.rearm().await;
         }
@@ -150,11 +151,15 @@ impl SandboxObject {
             busy: self.holds.count() > 0,
             idle_due: due(time.idle_limit_ms),
             ttl_due: !expired && due(time.idle_ttl_ms),
+            prepare: self.prepares(),
         })
         .await;
         let transient = matches!(
             self.machine.phase,
-            Phase::Intending | Phase::Starting { .. } | Phase::Stopping { .. }
+            Phase::Intending
+                | Phase::Starting { .. }
+                | Phase::Closing { .. }
+                | Phase::Stopping { .. }
         );
         if self.machine.finish.is_some() && self.machine.phase == Phase::Down {
             return Err(AlarmFailed("the sandbox could not be deleted".to_owned()));

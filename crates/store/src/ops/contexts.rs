@@ -1,11 +1,12 @@
 //! Code contexts: made within a limit, saved with each execution, gone with their sandbox.
 
-use super::quotas;
 use super::rows::{bad_enum, execute, json, parse, to_json};
 use super::sandboxes::touch;
+use super::{events, quotas};
 use crate::{ContextRow, ContextState, Error, Result, SnapshotRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use types::{Language, ObjectId, Owner, QuotaKind, QuotaTable};
+use serde_json::json;
+use types::{EventType, Language, ObjectId, Owner, QuotaKind, QuotaTable};
 
 const COLUMNS: &str = "wasm, base, taken_at, manifest, id, binding, language, engine, version, \
      cwd, env_vars, created_at, last_used, executions, stale";
@@ -56,7 +57,9 @@ pub(crate) fn create(
             row.stale
         ],
     )?;
-    quotas::check(c, table, &owner(c, object)?, &[(QuotaKind::Contexts, 1.0)])
+    quotas::check(c, table, &owner(c, object)?, &[(QuotaKind::Contexts, 1.0)])?;
+    let data = json!({"context": row.id, "language": row.language});
+    events::of_object(c, object, EventType::ContextCreated, false, &data)
 }
 
 fn owner(c: &Connection, object: &ObjectId) -> Result<Owner> {
@@ -112,6 +115,8 @@ pub(crate) fn save(
     )?;
     if changed > 0 {
         touch(c, object, state.last_used)?;
+        let data = json!({"context": id, "executions": state.executions});
+        events::of_object(c, object, EventType::ContextSnapshot, false, &data)?;
     }
     Ok(changed > 0)
 }
@@ -138,7 +143,12 @@ pub(crate) fn delete(c: &Connection, object: &ObjectId, id: &str) -> Result<bool
          WHERE context = (SELECT key FROM contexts WHERE object = ?1 AND id = ?2)";
     execute(c, sql, params![object.as_bytes(), id])?;
     let sql = "DELETE FROM contexts WHERE object = ?1 AND id = ?2";
-    Ok(execute(c, sql, params![object.as_bytes(), id])? > 0)
+    let gone = execute(c, sql, params![object.as_bytes(), id])? > 0;
+    if gone {
+        let data = json!({"context": id});
+        events::of_object(c, object, EventType::ContextDeleted, false, &data)?;
+    }
+    Ok(gone)
 }
 
 /// All contexts of an object go, with their checkpoints.

@@ -3,11 +3,12 @@
 
 use super::rows::{execute, load, to_json};
 use super::sandboxes::{ensure, there};
-use super::{contexts, labels, outbox, quotas};
+use super::{contexts, events, labels, outbox, quotas};
 use crate::{Error, Placement, Result, SandboxRow, StopRecord};
 use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::json;
 use std::collections::BTreeMap;
-use types::{Cause, ObjectId, QuotaKind, QuotaTable, SandboxName, Settings, State};
+use types::{Cause, EventType, ObjectId, QuotaKind, QuotaTable, SandboxName, Settings, State};
 
 /// A stop, and the text for the outbox.
 pub(crate) type Stopping = Option<(StopRecord, Option<String>)>;
@@ -58,7 +59,14 @@ pub(crate) fn start(
         (QuotaKind::WorkspaceBytes, 0.0),
     ];
     quotas::check(c, table, &name.owner, &added)?;
-    there(load(c, &object)?)
+    let started = there(load(c, &object)?)?;
+    if row.expired {
+        events::of_object(c, &object, EventType::SandboxRevived, false, &json!({}))?;
+    }
+    let starts = started.record.as_ref().map(|record| record.starts);
+    let data = json!({"image": started.settings.image, "starts": starts});
+    events::of_object(c, &object, EventType::SandboxStarted, true, &data)?;
+    Ok(started)
 }
 
 pub(crate) fn stop(
@@ -98,6 +106,14 @@ fn record_stop(
     if changed == 0 {
         return Ok(false);
     }
+    let started_at = "SELECT started_at FROM sandboxes WHERE object = ?1";
+    let started_at: Option<i64> =
+        c.prepare_cached(started_at)?.query_row([object.as_bytes()], |r| r.get(0))?;
+    let data = json!({
+        "reason": stop.reason, "cause": stop.cause, "exitCode": stop.exit_code,
+        "startedAt": started_at, "stoppedAt": stop.stopped_at,
+    });
+    events::of_object(c, object, EventType::SandboxStopped, true, &data)?;
     execute(
         c,
         "INSERT INTO stops (object, generation, started_at, stopped_at, reason, exit_code, cause)
@@ -141,7 +157,7 @@ pub(crate) fn finish_destroy(c: &Connection, object: &ObjectId, stop: &Stopping)
          WHERE object = ?1",
         params![object.as_bytes(), at],
     )?;
-    Ok(())
+    events::of_object(c, object, EventType::SandboxDestroyed, false, &json!({}))
 }
 
 pub(crate) fn expire(
@@ -165,7 +181,7 @@ pub(crate) fn expire(
     let sql = "UPDATE sandboxes SET alarm_at = NULL, expired = 1, workspace_bytes = 0
          WHERE object = ?1";
     execute(c, sql, [object.as_bytes()])?;
-    Ok(())
+    events::of_object(c, object, EventType::SandboxExpired, false, &json!({}))
 }
 
 /// Records the stop that came along. Where none fits and the record still says running, one is

@@ -17,6 +17,14 @@ pub(crate) fn directory(c: &Connection, owner: &Owner) -> Result<Vec<DirectoryEn
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+pub(crate) const COUNT: &str = "SELECT count(*) FROM sandboxes INDEXED BY sandboxes_directory
+     WHERE destroyed_at IS NULL";
+
+pub(crate) fn count(c: &Connection) -> Result<u64> {
+    let count: i64 = c.prepare_cached(COUNT)?.query_row([], |r| r.get(0))?;
+    Ok(count.cast_unsigned())
+}
+
 pub(crate) const RUNNING: &str = "WHERE s.state = 'running'";
 pub(crate) const DESTROYING: &str =
     "WHERE s.destroying_at IS NOT NULL AND s.destroying_at > -9223372036854775807";

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod checkpoints;
 pub(crate) mod contexts;
+pub(crate) mod events;
 pub(crate) mod executions;
 pub(crate) mod labels;
 pub(crate) mod lifecycle;

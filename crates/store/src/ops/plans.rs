@@ -1,12 +1,12 @@
 //! No list reads a whole table, and none sorts: the plans of the very statements that run.
 
 use super::{
-    account, checkpoints, contexts, executions, lists, outbox, pages, quotas, sweep, tokens,
+    account, checkpoints, contexts, events, executions, lists, outbox, pages, quotas, sweep, tokens,
 };
 use crate::cursor::Place;
-use crate::migrations;
+use crate::{EventFilter, migrations};
 use rusqlite::Connection;
-use types::{ListFilter, Owner, Sort, Span, State};
+use types::{EventType, ListFilter, Owner, Sort, Span, State};
 
 fn steps(c: &Connection, sql: &str) -> Vec<String> {
     let mut statement = c.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -19,7 +19,31 @@ fn steps(c: &Connection, sql: &str) -> Vec<String> {
 }
 
 fn statements() -> Vec<(String, &'static str)> {
+    let all = |owner: Option<&str>, sandbox: Option<&str>, types: &[EventType]| {
+        let owner = owner.map(|o| o.parse().unwrap());
+        let sandbox = sandbox.map(|s| s.parse().unwrap());
+        events::page_sql(&EventFilter { owner, sandbox, types: types.to_vec() }).0
+    };
+    let (stopped, saved) = (EventType::SandboxStopped, EventType::ContextSnapshot);
     vec![
+        (all(None, None, &[]), "INTEGER PRIMARY KEY (rowid>?)"),
+        (all(None, None, &[saved, stopped]), "INTEGER PRIMARY KEY (rowid>?)"),
+        (all(None, None, &[stopped]), "INDEX events_of_type (type=? AND id>?)"),
+        (all(None, None, &[saved]), "INTEGER PRIMARY KEY (rowid>?)"),
+        (all(Some("a"), None, &[]), "INDEX events_of_owner (owner=? AND id>?)"),
+        (all(Some("a"), None, &[saved]), "INDEX events_of_owner (owner=? AND id>?)"),
+        (
+            all(Some("a"), None, &[stopped]),
+            "INDEX events_of_owners_type (owner=? AND type=? AND id>?)",
+        ),
+        (
+            all(Some("a"), Some("b"), &[]),
+            "INDEX events_of_sandbox (owner=? AND sandbox=? AND id>?)",
+        ),
+        (
+            all(Some("a"), Some("b"), &[stopped]),
+            "INDEX events_of_sandbox (owner=? AND sandbox=? AND id>?)",
+        ),
         (lists::DIRECTORY.into(), "COVERING INDEX sandboxes_directory (owner=?)"),
         (account::page_sql(None), "INDEX sandboxes_started (name>? AND name<?)"),
         (account::page_sql(Some(false)), "INDEX sandboxes_started (name>? AND name<?)"),
@@ -58,6 +82,11 @@ fn every_list_walks_its_index() {
             assert!(!step.contains("TEMP B-TREE"), "{sql}\n{steps:#?}");
         }
     }
+    // All are counted, and none is read.
+    assert_eq!(
+        steps(&c, lists::COUNT),
+        ["SCAN sandboxes USING COVERING INDEX sandboxes_directory"]
+    );
     // The queue is walked from its head; its key is its order.
     assert_eq!(steps(&c, outbox::OLDEST), vec!["SCAN outbox"]);
 }

@@ -1,11 +1,12 @@
 //! Making and changing sandboxes, their alarms and their activity.
 
-use super::labels;
 use super::rows::{execute, load, to_json};
+use super::{events, labels};
 use crate::{Error, Result, SandboxRow};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::BTreeMap;
-use types::{ObjectId, SandboxName, Settings};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EventType, ObjectId, SandboxName, Settings};
 
 type Vars = BTreeMap<String, String>;
 
@@ -45,6 +46,8 @@ pub(crate) fn ensure(
     if changed > 0 {
         configure(c, &object, settings, env_vars)?;
         labels::set(c, &object, labels)?;
+        let data = json!({"image": settings.image});
+        events::of_object(c, &object, EventType::SandboxCreated, false, &data)?;
     }
     Ok(changed > 0)
 }
@@ -85,11 +88,11 @@ pub(crate) fn update(
     labels: Option<&Vars>,
     alarm_at: Option<i64>,
 ) -> Result<Option<SandboxRow>> {
-    match load(c, object)? {
+    let before = match load(c, object)? {
         None => return Ok(None),
         Some(row) if row.destroying => return Err(Error::Destroying),
-        Some(_) => {}
-    }
+        Some(row) => row,
+    };
     execute(
         c,
         // Whoever configures an expired sandbox uses it: more than the entry is there again.
@@ -99,6 +102,17 @@ pub(crate) fn update(
     configure(c, object, settings, env_vars)?;
     if let Some(labels) = labels {
         labels::set(c, object, labels)?;
+    }
+    if before.expired {
+        events::of_object(c, object, EventType::SandboxRevived, false, &json!({}))?;
+    }
+    let mut fields = differences(&before, settings, env_vars);
+    if labels.is_some_and(|labels| *labels != before.labels) {
+        fields.push("labels".to_owned());
+    }
+    if !fields.is_empty() {
+        let data = json!({"fields": fields});
+        events::of_object(c, object, EventType::SandboxUpdated, false, &data)?;
     }
     load(c, object)
 }
@@ -110,6 +124,19 @@ pub(crate) fn measured(c: &Connection, object: &ObjectId, bytes: u64) -> Result<
          WHERE object = ?1 AND destroyed_at IS NULL AND workspace_bytes <> ?2";
     execute(c, sql, params![object.as_bytes(), bytes])?;
     Ok(())
+}
+
+/// The names, as the API has them, of what is another now. Never what it is.
+fn differences(before: &SandboxRow, settings: &Settings, vars: &Vars) -> Vec<String> {
+    let fields = |settings| match serde_json::to_value(settings) {
+        Ok(Value::Object(fields)) => fields,
+        // Settings are an object.
+        _ => Map::new(),
+    };
+    let (old, new) = (fields(&before.settings), fields(settings));
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let differ = keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).cloned();
+    differ.chain((before.env_vars != *vars).then(|| "envVars".to_owned())).collect()
 }
 
 pub(crate) fn known(c: &Connection, object: &ObjectId) -> Result<bool> {

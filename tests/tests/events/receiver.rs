@@ -1,0 +1,107 @@
+//! An endpoint of webhooks, byte by byte.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// What came.
+#[derive(Debug, Clone)]
+pub struct Received {
+    pub target: String,
+    pub headers: BTreeMap<String, String>,
+    pub body: Vec<u8>,
+}
+
+impl Received {
+    pub fn event(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("JSON")
+    }
+
+    pub fn id(&self) -> i64 {
+        self.headers["sandkeep-event"].parse().expect("an id")
+    }
+}
+
+/// A receiver that answers each delivery with `answer`, after `wait`.
+pub struct Receiver {
+    pub address: SocketAddr,
+    all: Arc<Mutex<Vec<Received>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Receiver {
+    pub async fn new(answer: &str, wait: Duration) -> Self {
+        Self::at("127.0.0.1:0", answer, wait).await
+    }
+
+    /// The same at an address that was its predecessor's.
+    pub async fn at(address: &str, answer: &str, wait: Duration) -> Self {
+        let listener = TcpListener::bind(address).await.expect("an address");
+        let address = listener.local_addr().expect("it has one");
+        let all: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let (seen, answer) = (all.clone(), answer.to_owned());
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (seen, answer) = (seen.clone(), answer.clone());
+                tokio::spawn(async move { serve(stream, &seen, &answer, wait).await });
+            }
+        });
+        Self { address, all, task }
+    }
+
+    pub fn all(&self) -> Vec<Received> {
+        self.all.lock().expect("no panic").clone()
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    seen: &Mutex<Vec<Received>>,
+    answer: &str,
+    wait: Duration,
+) -> Option<()> {
+    let mut bytes = Vec::new();
+    let received = loop {
+        let mut piece = [0; 4096];
+        let n = stream.read(&mut piece).await.ok().filter(|n| *n > 0)?;
+        bytes.extend_from_slice(&piece[..n]);
+        if let Some(received) = parse(&bytes) {
+            break received;
+        }
+    };
+    tokio::time::sleep(wait).await;
+    seen.lock().expect("no panic").push(received);
+    stream
+        .write_all(format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n").as_bytes())
+        .await
+        .ok()
+}
+
+fn parse(bytes: &[u8]) -> Option<Received> {
+    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&bytes[..end]).expect("ASCII");
+    let mut lines = head.split("\r\n");
+    let target = lines.next()?.split(' ').nth(1)?.to_owned();
+    let headers: BTreeMap<String, String> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let length: usize = headers.get("content-length").map_or(0, |n| n.parse().expect("a number"));
+    let body = bytes.get(end + 4..end + 4 + length)?.to_vec();
+    Some(Received { target, headers, body })
+}
