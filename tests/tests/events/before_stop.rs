@@ -134,6 +134,8 @@ async fn without_a_command_whoever_is_told_has_the_time() {
     assert_eq!(record["state"], "running");
     server.exec("a", &["true"]).await;
     assert_eq!(server.get("/sandboxes/a").await.expect(200)["starts"], 1);
+    // The server would wait at its end.
+    server.delete("/v1/sandboxes/a").await.expect(204);
 }
 
 #[tokio::test]
