@@ -2,13 +2,16 @@
 //!
 //! ```text
 //!            Wanted                StartCommitted            Launched
-//!   Down ───────────► Intending ───────────────► Starting ───────────► Up ◄──────────────┐
-//!    ▲ ▲                  │ StartRefused             │ LaunchFailed     │ │ Stop, idle,    │ Wanted, Active:
-//!    │ └──────────────────┘◄─────────────────────────┘      Stop, Destroy,│ expiry, where  │ an alarm's stop
-//!    │                                             idle, reclaim, expiry│ ▼ beforeStop is  │ is given up
-//!    │                                                                  │ Closing ─────────┘
-//!    │                       Ended                                      ▼ ▼ Prepared, Reclaim, Destroy
-//!    └────────────────────────────────────────────────────────────── Stopping
+//!   Down ───────────► Intending ───────────────► Starting ───────────► Up ────────────────┐
+//!    ▲ ▲                  │ StartRefused             │ LaunchFailed    │ ▲  Stop, idle,   │
+//!    │ └──────────────────┘◄─────────────────────────┘                 │ │  expiry, where │
+//!    │                          Stop, Destroy, idle, reclaim, expiry   │ │  `beforeStop`  │
+//!    │                                                                 │ │  is set        ▼
+//!    │                                                                 │ └───────────── Closing
+//!    │                                                                 │ Wanted, Active   │
+//!    │                       Ended                                     ▼                  │
+//!    └────────────────────────────────────────────────────────────── Stopping ◄───────────┘
+//!                                                     Prepared, Destroy, reclaim
 //!      (Up, Closing ── Ended ──► Down: it ended by itself)
 //! ```
 //!
@@ -16,7 +19,8 @@
 //! *finish* (a destroy or an expiry that waits for `Down`) and *wanted* (somebody waits for an
 //! instance). Rules that the property test holds: one record per committed start; nothing is
 //! launched before its start is committed; the first reason wins; an event of an earlier
-//! generation changes nothing; after a destroy is done nothing runs.
+//! generation changes nothing; after a destroy is done nothing runs; what is done before a stop is
+//! over before the kill, and an activity gives a stop up that no caller asked for.
 
 use containers::{Ending, Main};
 use serde::{Deserialize, Serialize};
