@@ -205,7 +205,10 @@ impl Rig {
                 self.feed(Event::Reclaim { busy });
                 let ends = !busy
                     && before.finish.is_none()
-                    && matches!(before.phase, Phase::Up { .. })
+                    && matches!(
+                        before.phase,
+                        Phase::Up { .. } | Phase::Closing { by: By::Idle | By::Expiry, .. }
+                    )
                     && self.waiting == 0;
                 if ends {
                     let why = Some(Why::of(Cause::Reclaimed));
