@@ -35,6 +35,12 @@ pub fn rows(header: &[&str], rows: Vec<Vec<String>>) -> anyhow::Result<()> {
     bytes(text.as_bytes())
 }
 
+/// Writes one more row, with tabs between its cells.
+pub fn row(cells: &[String]) -> anyhow::Result<()> {
+    let cells: Vec<_> = cells.iter().map(|cell| plain(cell)).collect();
+    bytes(format!("{}\n", cells.join("\t")).as_bytes())
+}
+
 /// Writes names and values, one pair a line.
 pub fn pairs(pairs: &[(&str, String)]) -> anyhow::Result<()> {
     let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 2;

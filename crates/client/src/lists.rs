@@ -4,7 +4,9 @@ use crate::http::path_segment;
 use crate::{Client, Error, Result};
 use reqwest::Method;
 use std::collections::VecDeque;
-use types::{Envelope, Instance, InstanceFilter, ListFilter, Page, SandboxSummary, Sort, State};
+use types::{
+    Envelope, Instance, InstanceFilter, ListFilter, Owner, Page, SandboxSummary, Sort, State,
+};
 
 /// Which page of which sandboxes.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +15,8 @@ pub struct ListQuery {
     pub filter: ListFilter,
     /// Those of all owners, as an administrator.
     pub all_owners: bool,
+    /// With `all_owners`: only those of this one.
+    pub owner: Option<Owner>,
     /// How many at most, 1–1000; absent: the server's choice.
     pub limit: Option<u32>,
     /// `nextCursor` of the page before.
@@ -48,6 +52,7 @@ impl ListQuery {
             ("sort", sort.map(|sort| sort.as_str().to_owned())),
             ("limit", self.limit.map(|n| n.to_string())),
             ("cursor", self.cursor.clone()),
+            ("owner", self.owner.as_ref().filter(|_| self.all_owners).map(Owner::to_string)),
         ];
         let labels = filter.labels.iter().map(|(n, v)| ("label", format!("{n}={v}")));
         all.into_iter().filter_map(|(k, v)| Some((k, v?))).chain(labels).collect()

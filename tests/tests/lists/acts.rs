@@ -1,7 +1,7 @@
 //! The verbs that act on many sandboxes at once, and labels on the command line.
 
 use crate::rig::{make, ok, start, verb};
-use e2e::Server;
+use e2e::{Server, binary};
 use serde_json::{Value, json};
 
 /// The states of an owner's sandboxes, by name.
@@ -137,4 +137,49 @@ async fn lists_in_every_order_and_of_all_owners() {
     let json = ok(&server, &["ls", "--json", "--all-owners", "--prefix", "x"]);
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((&json[0]["owner"], &json[0]["labels"]), (&json!("bob"), &json!({"own": "bob"})));
+}
+
+#[tokio::test]
+async fn a_list_is_followed() {
+    use std::io::BufRead as _;
+    let server = Server::start().await;
+    make(&server, "local", "a-there", json!({"labels": {"w": "1"}})).await;
+    make(&server, "local", "b-other", json!({})).await;
+    let mut child = std::process::Command::new(binary())
+        .args(["ls", "--watch", "--label", "w=1"])
+        .env("SANDKEEP_URL", &server.url)
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let out = child.stdout.take().expect("piped");
+    let (sender, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in std::io::BufReader::new(out).lines().map_while(Result::ok) {
+            let words: Vec<_> = line.split('\t').take(2).map(str::to_owned).collect();
+            let _ = sender.send(words.join(" "));
+        }
+    });
+    let until = |wanted: &str| loop {
+        let line = lines.recv_timeout(std::time::Duration::from_secs(60));
+        let line = line.unwrap_or_else(|e| panic!("no {wanted:?}: {e}"));
+        assert!(!line.starts_with("b-other"), "it has no such label");
+        if line == wanted {
+            break;
+        }
+    };
+    until("a-there never started");
+    start(&server, "local", "b-other").await;
+    start(&server, "local", "a-there").await;
+    until("a-there running");
+    make(&server, "local", "c-new", json!({"labels": {"w": "1"}})).await;
+    until("c-new never started");
+    ok(&server, &["stop", "a-there"]);
+    until("a-there stopped");
+    ok(&server, &["rm", "c-new"]);
+    until("c-new gone");
+    ok(&server, &["label", "a-there", "w-"]);
+    ok(&server, &["touch", "b-other"]);
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
 }

@@ -1,6 +1,7 @@
 //! `sandkeep ls`: the sandboxes of an owner, all of them.
 
 use crate::cli::Global;
+use crate::verbs::watch::Watch;
 use crate::{connect, output, verbs};
 use client::ListQuery;
 use types::{ListFilter, SandboxSummary, Sort, State};
@@ -27,6 +28,10 @@ pub struct Args {
     /// Those of all owners, as an administrator.
     #[arg(long)]
     all_owners: bool,
+    /// Go on with what changes, a line each, until it is interrupted; what leaves the list is told
+    /// as `gone`. With --json one object a line.
+    #[arg(long)]
+    watch: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -42,20 +47,18 @@ fn sort(text: &str) -> Result<Sort, types::Error> {
 impl Args {
     /// Lists them.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let all_owners = self.all_owners;
+        let (all_owners, watch) = (self.all_owners, self.watch);
         let query = ListQuery { filter: self.filter(), all_owners, ..ListQuery::default() };
-        let all = connect::client(global)?.list_all(query).await?;
+        let client = connect::client(global)?;
+        if watch {
+            return Watch::new(&client, global, query).run().await;
+        }
+        let all = client.list_all(query).await?;
         if global.json {
             output::json(&all)?;
         } else {
-            let mut header = vec!["NAME", "STATE", "IMAGE", "LAST ACTIVITY", "REASON"];
-            let mut rows: Vec<_> = all.iter().map(row).collect();
-            if all_owners {
-                header.insert(0, "OWNER");
-                let owners = all.iter().map(|sandbox| sandbox.owner.to_string());
-                rows.iter_mut().zip(owners).for_each(|(row, owner)| row.insert(0, owner));
-            }
-            output::rows(&header, rows)?;
+            let rows = all.iter().map(|sandbox| row(sandbox, all_owners)).collect();
+            output::rows(&header(all_owners), rows)?;
         }
         Ok(0)
     }
@@ -74,12 +77,21 @@ impl Args {
     }
 }
 
-fn row(sandbox: &SandboxSummary) -> Vec<String> {
-    vec![
+/// The columns; with their owners where those of all are listed.
+pub fn header(owners: bool) -> Vec<&'static str> {
+    let all = ["OWNER", "NAME", "STATE", "IMAGE", "LAST ACTIVITY", "REASON"];
+    all[usize::from(!owners)..].to_vec()
+}
+
+/// The row of a sandbox.
+pub fn row(sandbox: &SandboxSummary, owners: bool) -> Vec<String> {
+    let cells = [
+        sandbox.owner.to_string(),
         sandbox.id.to_string(),
         super::inspect::state(sandbox.state).to_owned(),
         sandbox.image.clone(),
         output::time(sandbox.last_activity),
         sandbox.reason.clone().unwrap_or_else(|| "-".to_owned()),
-    ]
+    ];
+    cells[usize::from(!owners)..].to_vec()
 }

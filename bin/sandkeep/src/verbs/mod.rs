@@ -27,6 +27,7 @@ pub mod token;
 pub mod top;
 pub mod touch;
 pub mod version;
+pub mod watch;
 pub mod webhooks;
 
 use crate::fail;
