@@ -40,12 +40,12 @@ impl Sandboxes {
 
     /// A quota refused something of `owner`, of whatever kind. Called once for each refusal.
     pub fn quota_refused(&self, owner: &Owner, error: &Error) {
-        let text = |key: &str| error.context.get(key).map(ToString::to_string).unwrap_or_default();
-        tracing::debug!(%owner, what = text("what"), scope = text("scope"), "a quota refused");
-        let value = |key: &str| error.context.get(key).cloned().unwrap_or_default();
-        let what = value("what");
-        let what = what.as_str().unwrap_or("unknown");
-        self.world.store.note_refusal(owner, None, what, value("limit"), value("current"));
+        let fact = |key: &str| error.context.get(key).cloned().unwrap_or_default();
+        let what = fact("what");
+        // Of the machine's limit nobody is told how much others have: null.
+        let (limit, current) = (fact("limit"), fact("current"));
+        let what = what.as_str().unwrap_or_default();
+        self.world.store.note_refusal(owner, None, what, limit, current);
     }
 
     /// An instance for an activity, waiting at most so long for room where a limit is reached.
