@@ -8,3 +8,10 @@ mod server;
 pub use answer::Answer;
 pub use host::{Found, eventually, processes, read_instance};
 pub use server::{Builder, Server, binary};
+
+/// A client that goes straight to a server.
+pub fn http() -> reqwest::Client {
+    // reqwest has no cryptography of its own; there may be one by now, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().build().expect("a client")
+}

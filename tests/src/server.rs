@@ -94,7 +94,7 @@ impl Builder {
         };
         let data = self.data.clone().or_else(|| own.as_ref().map(|d| d.path().to_owned()));
         let data = data.expect("one of the two");
-        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let http = crate::http();
         let mut server = Server {
             child: None,
             url: String::new(),

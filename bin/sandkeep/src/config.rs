@@ -1,11 +1,15 @@
 //! The configuration of a server: flag > environment > `--config` file > default.
 
+mod auth;
+mod listen;
 mod memory;
 mod quotas;
 mod retention;
 mod values;
 mod webhook;
 
+pub use self::auth::AuthConfig;
+pub use self::listen::Listen;
 pub use webhook::Webhook;
 
 use crate::connect::DEFAULT_LISTEN;
@@ -14,15 +18,16 @@ use figment::providers::{Format as _, Serialized, Toml};
 use figment::{Figment, Profile};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use types::TimeDefaults;
 
 /// The keys, as they stand in a file; in the environment `SANDKEEP_IDLE_LIMIT` and so on.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 17] = [
     "listen",
     "data",
+    "tls-cert",
+    "tls-key",
     "stop-on-exit",
     "on-stop",
     "open",
@@ -66,7 +71,11 @@ pub enum LogFormat {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Config {
     /// Where to listen.
-    pub listen: SocketAddr,
+    pub listen: Listen,
+    /// The certificate for TLS, with its chain, in PEM; `None`: no TLS.
+    pub tls_cert: Option<PathBuf>,
+    /// Its key, in PEM.
+    pub tls_key: Option<PathBuf>,
     /// The data directory; `None`: the default one.
     pub data: Option<PathBuf>,
     /// Stop all instances at the end.
@@ -113,6 +122,8 @@ pub struct Config {
     pub retention: retention::Kept,
     /// Where events are sent to: in the file alone.
     pub webhooks: Vec<Webhook>,
+    /// Who may come in besides tokens: in the file alone.
+    pub auth: AuthConfig,
     /// How the log looks.
     pub log_format: LogFormat,
 }
@@ -163,6 +174,7 @@ impl Config {
             let hint = "lower ids are those of the machine's own users";
             return Err(Failure::new(text).hint(hint).into());
         }
+        config.check_doors()?;
         Ok(config)
     }
 
@@ -174,6 +186,18 @@ impl Config {
             memory: self.memory.rules(),
             retention: self.retention.retention(),
         }
+    }
+
+    /// What concerns who comes in must fit together.
+    fn check_doors(&self) -> anyhow::Result<()> {
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            let text = "TLS needs both a certificate and its key";
+            return Err(Failure::new(text).hint("say --tls-cert FILE and --tls-key FILE").into());
+        }
+        if self.tls_cert.is_some() && matches!(self.listen, Listen::Unix(_)) {
+            return Err(Failure::new("there is no TLS on a unix socket").into());
+        }
+        self.auth.check()
     }
 
     /// The time settings of a sandbox that names none.
@@ -191,6 +215,8 @@ fn defaults() -> serde_json::Value {
     let time = TimeDefaults::default();
     serde_json::json!({
         "listen": DEFAULT_LISTEN,
+        "tls-cert": null,
+        "tls-key": null,
         "stop-on-exit": false,
         "open": false,
         "idle-limit": time.idle_limit_ms,
@@ -208,6 +234,7 @@ fn defaults() -> serde_json::Value {
         "memory": {},
         "retention": {},
         "webhooks": [],
+        "auth": {},
         "log-format": "text",
     })
 }
@@ -252,8 +279,8 @@ fn explain(error: &figment::Error, file: Option<&Path>) -> Failure {
     match &error.kind {
         Kind::UnknownField(field, _) => {
             Failure::new(format!("unknown key {field:?}{from}")).hint(format!(
-                "the keys are {}, and the tables [bindings], [account], [quotas], [memory], \
-                 [retention] and [[webhooks]]",
+                "the keys are {}, and the tables [bindings], [account], [auth], [quotas], \
+                 [memory], [retention] and [[webhooks]]",
                 KEYS.join(", ")
             ))
         }

@@ -44,13 +44,16 @@ pub fn client(global: &Global) -> anyhow::Result<Client> {
     let owner = global.owner.clone();
     let token = std::env::var("SANDKEEP_TOKEN").ok().filter(|t| !t.is_empty());
     if let Some(url) = global.url.as_deref().filter(|u| !u.is_empty()) {
-        return Ok(Client::new(url, token.as_deref(), owner)?);
+        return match url.strip_prefix("unix:") {
+            Some(path) => Ok(Client::unix(Path::new(path), token.as_deref(), owner)?),
+            None => Ok(Client::new(url, token.as_deref(), owner)?),
+        };
     }
     let data = data_dir(global.data.as_deref());
     if let Ok(data) = &data {
         let socket = admin_socket(data);
         if std::fs::symlink_metadata(&socket).is_ok() {
-            return Ok(Client::unix(&socket, owner)?);
+            return Ok(Client::unix(&socket, None, owner)?);
         }
         if global.data.is_some() {
             let message = format!("no server uses the data directory {}", data.display());

@@ -15,13 +15,15 @@ use hyper::http::request::Parts;
 use types::{Error, ErrorCode, Grant, Owner, Result, SandboxName, Scope};
 
 /// By which door a request came.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Listening {
     /// TCP: who calls is proved by a token, or open mode lets everybody in.
     #[default]
     Tcp,
     /// The administrator's socket; its peer was checked when it connected.
     Admin,
+    /// Another socket of this machine, and who is at its other end; `None`: nobody that is known.
+    Peer(Option<Grant>),
 }
 
 /// A caller, once known.
@@ -56,19 +58,27 @@ const OWNER: &str = "sandkeep-owner";
 /// `UNAUTHENTICATED`.
 pub(crate) async fn authenticate(
     app: &App,
-    door: Listening,
+    door: &Listening,
     access: Option<Access>,
     parts: &Parts,
 ) -> Result<Identity> {
-    if door == Listening::Admin {
-        return Ok(Identity::Admin);
-    }
-    if !app.keyring.asks() {
+    let proved = match door {
+        Listening::Admin => return Ok(Identity::Admin),
+        Listening::Peer(grant) => Some(grant),
+        Listening::Tcp => None,
+    };
+    if proved.is_none() && !app.keyring.asks() {
         open::check(&parts.headers, &parts.uri)?;
         return Ok(Identity::Open);
     }
     if access == Some(Access::Anybody) {
         return Ok(Identity::Unasked);
+    }
+    // A peer that sends a token is who the token says: one may speak for others.
+    if let Some(Some(grant)) = proved
+        && !parts.headers.contains_key(hyper::header::AUTHORIZATION)
+    {
+        return Ok(grant.clone().into());
     }
     let token = bearer::token(&parts.headers)?;
     Ok(app.keyring.recognise(token).await?.into())

@@ -12,14 +12,22 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// How often a client is looked for while a command of its runs.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A stream of either kind.
+/// A stream in the clear, of either kind.
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+/// What the server speaks through.
+enum Channel {
+    Plain(Arc<Socket>),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 macro_rules! both {
@@ -39,7 +47,7 @@ impl AsFd for Socket {
 
 /// The stream that the server reads and writes; [`Client`] looks at the same one.
 pub(crate) struct Stream {
-    socket: Arc<Socket>,
+    channel: Channel,
     /// The last write took only a part, so that the next one begins within something.
     partial: bool,
     /// What is written in place of the bytes at hand, and how much of it is.
@@ -49,20 +57,35 @@ pub(crate) struct Stream {
 impl Stream {
     pub fn new(socket: Socket) -> (TokioIo<Self>, Client) {
         let socket = Arc::new(socket);
-        let stream = Self { socket: socket.clone(), partial: false, instead: None };
-        (TokioIo::new(stream), Client(Some(socket)))
+        (Self::over(Channel::Plain(socket.clone())), Client(Some(socket)))
+    }
+
+    /// Greets a client that speaks TLS. Errors: it does not, or the socket fails.
+    pub async fn tls(tcp: TcpStream, tls: TlsAcceptor) -> io::Result<(TokioIo<Self>, Client)> {
+        // The stream is TLS's own; its client is seen through a second descriptor.
+        let seen = Arc::new(tcp.as_fd().try_clone_to_owned()?);
+        let stream = tls.accept(tcp).await?;
+        Ok((Self::over(Channel::Tls(Box::new(stream))), Client(Some(seen))))
+    }
+
+    fn over(channel: Channel) -> TokioIo<Self> {
+        TokioIo::new(Self { channel, partial: false, instead: None })
     }
 }
 
 impl AsyncRead for Stream {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let socket = match &mut self.channel {
+            Channel::Tls(stream) => return Pin::new(stream).poll_read(cx, buffer),
+            Channel::Plain(socket) => socket,
+        };
         loop {
-            ready!(both!(&*self.socket, s => s.poll_read_ready(cx)))?;
-            match both!(&*self.socket, s => s.try_read(buffer.initialize_unfilled())) {
+            ready!(both!(&**socket, s => s.poll_read_ready(cx)))?;
+            match both!(&**socket, s => s.try_read(buffer.initialize_unfilled())) {
                 Ok(n) => {
                     buffer.advance(n);
                     return Poll::Ready(Ok(()));
@@ -76,13 +99,17 @@ impl AsyncRead for Stream {
 
 impl Stream {
     fn poll_write_plain(
-        &self,
+        &mut self,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let socket = match &mut self.channel {
+            Channel::Tls(stream) => return Pin::new(stream).poll_write_vectored(cx, slices),
+            Channel::Plain(socket) => socket,
+        };
         loop {
-            ready!(both!(&*self.socket, s => s.poll_write_ready(cx)))?;
-            match both!(&*self.socket, s => s.try_write_vectored(slices)) {
+            ready!(both!(&**socket, s => s.poll_write_ready(cx)))?;
+            match both!(&**socket, s => s.try_write_vectored(slices)) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 done => return Poll::Ready(done),
             }
@@ -138,18 +165,26 @@ impl AsyncWrite for Stream {
     fn is_write_vectored(&self) -> bool {
         true
     }
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.channel {
+            Channel::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Channel::Plain(_) => Poll::Ready(Ok(())),
+        }
     }
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         use rustix::net::{Shutdown, shutdown};
-        Poll::Ready(shutdown(&*self.socket, Shutdown::Write).map_err(Into::into))
+        match &mut self.channel {
+            Channel::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Channel::Plain(socket) => {
+                Poll::Ready(shutdown(&**socket, Shutdown::Write).map_err(Into::into))
+            }
+        }
     }
 }
 
 /// The client of a connection, as its requests see it. The default one never goes away.
 #[derive(Clone, Default)]
-pub(crate) struct Client(Option<Arc<Socket>>);
+pub(crate) struct Client(Option<Arc<dyn AsFd + Send + Sync>>);
 
 impl Client {
     /// Waits until the client closed its side. The server itself notices that only while it
@@ -158,7 +193,7 @@ impl Client {
         let Some(socket) = &self.0 else { return pending().await };
         loop {
             tokio::time::sleep(LOOK).await;
-            let mut fds = [PollFd::new(&**socket, PollFlags::RDHUP)];
+            let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::RDHUP)];
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             if rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0) {
                 return;

@@ -121,11 +121,11 @@ async fn admit(
     body: &mut Body,
     acting_for: &mut Option<Owner>,
 ) -> Result<(Handler, Call, path::Target)> {
-    let door = parts.extensions.get::<Listening>().copied().unwrap_or_default();
+    let door = parts.extensions.get::<Listening>().cloned().unwrap_or_default();
     let route = select(routes, &parts.method, parts.uri.path());
     let access = route.as_ref().ok().map(|route| route.access());
     // Before all else, also before it is told that there is no such route.
-    let identity = auth::authenticate(app, door, access, &parts).await?;
+    let identity = auth::authenticate(app, &door, access, &parts).await?;
     let route = route?;
     auth::check(&identity, route.access())?;
     let query = Query::parse(parts.uri.query(), |name| route.takes(name))?;

@@ -1,12 +1,14 @@
 //! The server: accepts connections, within bounds, and lets them end when it shuts down.
 
 use crate::connection::{Client, Socket, Stream};
+use crate::peers::Peers;
+use crate::tls::Tls;
 use crate::{App, Limits, Listening, router};
 use axum::body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioTimer;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -16,6 +18,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
 /// A head of a request that is larger, bytes, is not read on; one that came at once may be up to
@@ -29,6 +32,10 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::fro
 pub enum Listener {
     /// Callers prove who they are; in open mode it must be on loopback.
     Tcp(TcpListener),
+    /// The same over TLS.
+    Tls(TcpListener, Arc<Tls>),
+    /// Callers are who the kernel says they are.
+    Peers(UnixListener, Arc<Peers>),
     /// The administrator's socket: takes peers of this process's own uid, and root.
     Unix(UnixListener),
 }
@@ -51,7 +58,7 @@ pub async fn serve(
     app: App,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    if let Listener::Tcp(tcp) = &listener {
+    if let Listener::Tcp(tcp) | Listener::Tls(tcp, _) = &listener {
         let address = tcp.local_addr().map_err(ServeError::Listener)?;
         if !app.keyring.asks() && !address.ip().is_loopback() {
             return Err(ServeError::NotLoopback(address));
@@ -70,11 +77,13 @@ pub async fn serve(
             Some(_) = connections.join_next() => continue,
             accepted = accept(&listener, &places) => accepted,
         };
-        let Some((socket, door, place)) = accepted else { continue };
+        let Some((arrived, door, place)) = accepted else { continue };
         let router = router.clone();
         let stopping = stopping.clone();
         connections.spawn(async move {
-            converse(socket, door, router, limits, stopping).await;
+            if let Some((io, client)) = arrived.greeted(limits, stopping.clone()).await {
+                converse(io, client, door, router, limits, stopping).await;
+            }
             drop(place);
         });
     }
@@ -89,26 +98,67 @@ pub async fn serve(
     Ok(())
 }
 
+/// A connection that was accepted.
+enum Arrived {
+    Plain(Socket),
+    Tls(TcpStream, TlsAcceptor),
+}
+
+impl Arrived {
+    /// The stream, once it speaks. A client has as long to greet as it has for a request's head.
+    async fn greeted(
+        self,
+        limits: Limits,
+        mut stopping: watch::Receiver<bool>,
+    ) -> Option<(TokioIo<Stream>, Client)> {
+        let (tcp, tls) = match self {
+            Self::Plain(socket) => return Some(Stream::new(socket)),
+            Self::Tls(tcp, tls) => (tcp, tls),
+        };
+        let greeting = tokio::time::timeout(limits.head_timeout, Stream::tls(tcp, tls));
+        let greeted = tokio::select! {
+            greeted = greeting => greeted,
+            // A server that is gone has stopped as well.
+            _ = stopping.wait_for(|stop| *stop) => return None,
+        };
+        match greeted {
+            Ok(Ok(both)) => return Some(both),
+            Ok(Err(error)) => tracing::debug!(%error, "a client does not speak TLS with us"),
+            Err(_) => tracing::debug!("a client did not greet in time"),
+        }
+        None
+    }
+}
+
 /// The next connection; `None` where it is refused. Cancel-safe.
 async fn accept(
     listener: &Listener,
     places: &Arc<Semaphore>,
-) -> Option<(Socket, Listening, OwnedSemaphorePermit)> {
+) -> Option<(Arrived, Listening, OwnedSemaphorePermit)> {
     let place = places.clone().acquire_owned().await.ok()?;
     let mut wait = BACK_OFF.0;
     loop {
         let accepted = match listener {
-            Listener::Tcp(l) => l.accept().await.map(|(s, _)| Socket::Tcp(s)),
-            Listener::Unix(l) => l.accept().await.map(|(s, _)| Socket::Unix(s)),
+            Listener::Tcp(l) | Listener::Tls(l, _) => l.accept().await.map(|(s, _)| Socket::Tcp(s)),
+            Listener::Unix(l) | Listener::Peers(l, _) => {
+                l.accept().await.map(|(s, _)| Socket::Unix(s))
+            }
         };
         match accepted {
             Ok(Socket::Tcp(stream)) => {
                 prepare(&stream);
-                return Some((Socket::Tcp(stream), Listening::Tcp, place));
+                let arrived = match listener {
+                    Listener::Tls(_, tls) => Arrived::Tls(stream, tls.acceptor()),
+                    _ => Arrived::Plain(Socket::Tcp(stream)),
+                };
+                return Some((arrived, Listening::Tcp, place));
             }
             Ok(Socket::Unix(stream)) => {
-                let admin = is_admin(&stream);
-                return admin.then_some((Socket::Unix(stream), Listening::Admin, place));
+                let door = match listener {
+                    Listener::Peers(_, peers) => Listening::Peer(peers.grant(&stream)),
+                    _ => is_admin(&stream).then_some(Listening::Admin)?,
+                };
+                return Some((Arrived::Plain(Socket::Unix(stream)), door, place));
             }
             Err(e) if is_of_one_connection(&e) => {}
             Err(e) => {
@@ -152,18 +202,18 @@ fn is_admin(stream: &UnixStream) -> bool {
 
 /// Serves one connection to its end.
 async fn converse(
-    socket: Socket,
+    io: TokioIo<Stream>,
+    client: Client,
     door: Listening,
     router: axum::Router,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let (io, client) = Stream::new(socket);
     let used = Arc::new(AtomicBool::new(false));
     let using = used.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         using.store(true, Ordering::Relaxed);
-        request.extensions_mut().insert(door);
+        request.extensions_mut().insert(door.clone());
         request.extensions_mut().insert::<Client>(client.clone());
         let mut router = router.clone();
         async move { router.call(request.map(Body::new)).await }

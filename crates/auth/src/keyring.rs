@@ -2,6 +2,7 @@
 
 mod memory;
 
+use crate::jwt::{self, Issuer};
 use crate::{errors, secret};
 use constant_time_eq::constant_time_eq_32;
 use memory::Memory;
@@ -33,6 +34,19 @@ pub struct Options {
     pub open: bool,
     /// What time it is.
     pub clock: Clock,
+    /// An outside issuer whose tokens are taken as well.
+    pub issuer: Option<jwt::Options>,
+}
+
+/// Why there is no keyring.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store cannot tell.
+    #[error("{0}")]
+    Store(types::Error),
+    /// The issuer's keys cannot be used.
+    #[error("the issuer of tokens cannot be trusted")]
+    Issuer(#[from] jwt::SourceError),
 }
 
 /// The tokens of a data directory. Cheap to clone.
@@ -46,6 +60,7 @@ struct Inner {
     clock: Clock,
     open: bool,
     required: AtomicBool,
+    issuer: Option<Issuer>,
     memory: Mutex<Memory>,
     wake: Arc<Notify>,
 }
@@ -63,14 +78,24 @@ impl std::fmt::Debug for Keyring {
 }
 
 impl Keyring {
-    /// The keyring of `store`. Errors: as [`Keyring::list`].
-    pub async fn open(store: Store, options: Options) -> Result<Self> {
-        let required = store.auth_required().await.map_err(errors::of_store)?;
+    /// The keyring of `store`. An issuer is as good as a token: from then on callers have to prove
+    /// who they are.
+    pub async fn open(store: Store, options: Options) -> Result<Self, OpenError> {
+        let failed = |error| OpenError::Store(errors::of_store(error));
+        let issuer = match options.issuer {
+            Some(issuer) => Some(Issuer::new(issuer).await?),
+            None => None,
+        };
+        if issuer.is_some() {
+            store.require_auth().await.map_err(failed)?;
+        }
+        let required = store.auth_required().await.map_err(failed)?;
         let inner = Arc::new(Inner {
             store,
             clock: options.clock,
             open: options.open,
             required: AtomicBool::new(required),
+            issuer,
             memory: Mutex::default(),
             wake: Arc::default(),
         });
@@ -90,11 +115,16 @@ impl Keyring {
 
     /// Who bears this token. Errors: `UNAUTHENTICATED`, `UNAVAILABLE`, `INTERNAL`.
     pub async fn recognise(&self, token: &str) -> Result<Grant> {
+        let now = self.inner.clock.now_ms();
         if !secret::is_token(token) {
-            return Err(errors::bad_token());
+            return match &self.inner.issuer {
+                Some(issuer) if Issuer::is_token(token) => {
+                    issuer.owner(token, &secret::digest(token), now).await.map(Grant::Owner)
+                }
+                _ => Err(errors::bad_token()),
+            };
         }
         let digest = secret::digest(token);
-        let now = self.inner.clock.now_ms();
         let age = {
             let mut memory = self.inner.memory();
             if let Some((grant, noted)) = memory.get(&digest, now) {

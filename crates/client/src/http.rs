@@ -1,7 +1,7 @@
 //! One request and its answer.
 
 use crate::error::innermost;
-use crate::{Error, Result, unix};
+use crate::{Error, Result, tls, unix};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response};
@@ -37,32 +37,37 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of the server at `url` (`http://host:port`). `token` proves who calls; `owner`
+    /// A client of the server at `url` (`http://host:port` or `https://…`, whose certificate the
+    /// machine must trust; `SSL_CERT_FILE` names others). `token` proves who calls; `owner`
     /// names for whom, where the server leaves that open. Makes no network call; proxies of
     /// the environment are not used. Errors: [`Error::Protocol`] where `url` or `token` cannot
     /// be sent.
     pub fn new(url: &str, token: Option<&str>, owner: Option<Owner>) -> Result<Self> {
         let wrong = |why: String| Error::Protocol(format!("{url:?} is not a server's URL: {why}"));
         let parsed = reqwest::Url::parse(url).map_err(|e| wrong(e.to_string()))?;
-        if parsed.scheme() != "http" {
-            return Err(wrong("it must begin with http://".to_owned()));
+        if !matches!(parsed.scheme(), "http" | "https") {
+            return Err(wrong("it must begin with http:// or https://".to_owned()));
         }
         if parsed.host_str().is_none_or(str::is_empty) {
             return Err(wrong("it has no host".to_owned()));
         }
         let base = url.trim_end_matches('/').to_owned();
-        Self::build(reqwest::Client::builder(), base.clone(), base, token, owner, None)
+        let tls = tls::config(parsed.scheme() == "https")?;
+        let builder = reqwest::Client::builder().tls_backend_preconfigured(tls);
+        Self::build(builder, base.clone(), base, token, owner, None)
     }
 
-    /// A client of the server that listens on the socket at `path`, as its administrator. Makes
-    /// no network call. Errors: [`Error::Connect`] where the socket's directory is not there.
-    pub fn unix(path: &Path, owner: Option<Owner>) -> Result<Self> {
+    /// A client of the server that listens on the socket at `path`, as who this process is there:
+    /// on `admin.sock` its administrator. Makes no network call. Errors: [`Error::Connect`] where the socket's directory is not there.
+    pub fn unix(path: &Path, token: Option<&str>, owner: Option<Owner>) -> Result<Self> {
         let address = path.display().to_string();
         let there = unix::reachable(path)
             .map_err(|e| Error::Connect { address: address.clone(), why: e.to_string() })?;
-        let builder = reqwest::Client::builder().unix_socket(there.path);
+        let builder = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls::config(false)?)
+            .unix_socket(there.path);
         let directory = there.directory.map(Arc::new);
-        Self::build(builder, "http://localhost".to_owned(), address, None, owner, directory)
+        Self::build(builder, "http://localhost".to_owned(), address, token, owner, directory)
     }
 
     fn build(

@@ -35,6 +35,7 @@ mod lines;
 mod lists;
 mod routes;
 mod stream;
+mod tls;
 mod tokens;
 mod unix;
 mod watch;

@@ -132,7 +132,7 @@ async fn a_socket_behind_a_long_path_is_reached() {
         text
     });
     let owner = "ada".parse().unwrap();
-    Client::unix(&deep.join("s"), Some(owner)).unwrap().touch("a").await.unwrap();
+    Client::unix(&deep.join("s"), None, Some(owner)).unwrap().touch("a").await.unwrap();
     let text = served.await.unwrap();
     assert!(text.starts_with("POST /v1/sandboxes/a/touch "), "{text}");
     assert!(text.contains("sandkeep-owner: ada"), "{text}");

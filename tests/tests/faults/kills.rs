@@ -200,7 +200,7 @@ async fn heavy_a_hundred_kills_of_the_daemon() {
     let workers: Vec<_> = (0..WORKERS)
         .map(|number| {
             let mut worker = Worker {
-                http: reqwest::Client::builder().no_proxy().build().expect("a client"),
+                http: e2e::http(),
                 url: url.clone(),
                 data: server.data.clone(),
                 random: random.fork(),

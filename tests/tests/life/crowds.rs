@@ -68,7 +68,7 @@ async fn heavy_stops_that_nobody_reads_hold_up_nothing() {
     // When sandboxes expire is said at the start.
     assert!(told.iter().any(|l| l.contains("expire") && l.contains("30d")), "{told:?}");
     let rest = std::thread::spawn(move || lines.for_each(drop));
-    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let http = e2e::http();
     let post = async |path: String, body: Value| {
         let request = http.post(format!("{url}/v1/sandboxes/{path}"));
         let request = request.header("content-type", "application/json").body(body.to_string());

@@ -3,6 +3,7 @@
 mod admin;
 mod code;
 mod engine;
+mod listen;
 mod log;
 mod webhooks;
 
@@ -18,7 +19,6 @@ use sandbox::{OnStop, Options, Sandboxes};
 use std::path::Path;
 use std::time::Duration;
 use store::Store;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use types::{StopRequest, format_ms};
 
@@ -35,8 +35,11 @@ pub fn run(config: Config, data: &Path) -> anyhow::Result<u8> {
     log::begin(config.log_format)?;
     // Where nothing is there yet there are no tokens, and nothing is made.
     let bare = !data.join("store.db").exists();
-    if !config.listen.ip().is_loopback() && (config.open || bare) {
-        return Err(refused(config.listen, config.open).into());
+    let nobody = bare && config.auth.jwt.is_none();
+    if let Some(address) = listen::beyond_loopback(&config.listen)
+        && (config.open || nobody)
+    {
+        return Err(refused(address, config.open).into());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(serve(config, data));
@@ -60,16 +63,17 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
     let mut asked_to_end = Box::pin(signals::asked_to_end()?);
     // First the lock: nothing of another server's may be touched.
     let store = Store::open(store::Options { dir: data.to_owned() })?;
-    let keys = auth::Options { open: config.open, clock: Clock::from_environment() };
+    let clock = Clock::from_environment();
+    let keys = auth::Options { open: config.open, clock, issuer: config.auth.issuer() };
     let keyring = Keyring::open(store.clone(), keys).await?;
-    if !config.listen.ip().is_loopback() && !keyring.asks() {
-        return Err(refused(config.listen, config.open).into());
+    if let Some(address) = listen::beyond_loopback(&config.listen)
+        && !keyring.asks()
+    {
+        return Err(refused(address, config.open).into());
     }
-    let tcp = TcpListener::bind(config.listen).await.map_err(|error| {
-        Failure::new(format!("cannot listen on {}: {error}", config.listen))
-            .hint("choose another address with --listen; port 0 takes any free one")
-    })?;
-    let address = tcp.local_addr()?;
+    let door = listen::Door::open(&config).await?;
+    let (told, leftover) = (door.told.clone(), door.leftover());
+    let warning = door.in_the_clear;
     let endpoints = webhooks::endpoints(&config.webhooks)?;
     let engine = engine::open(&config, data)?;
     let code = code::open(&config).await?;
@@ -99,7 +103,7 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
         .of_account(account)
         .with_webhooks(webhooks);
     let (stop, stopping) = watch::channel(());
-    let listeners = [Listener::Tcp(tcp), Listener::Unix(socket.listener()?)];
+    let listeners = [door.listener, Listener::Unix(socket.listener()?)];
     let serving: Vec<_> = listeners
         .into_iter()
         .map(|listener| {
@@ -110,7 +114,8 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
             }))
         })
         .collect();
-    announce(&config, address, data, &*engine, interpreters.as_ref(), &keyring);
+    announce(&config, data, &*engine, interpreters.as_ref());
+    tell_doors(&keyring, &told, warning);
 
     let signal = (&mut asked_to_end).await;
     tracing::info!(signal, "ending");
@@ -137,6 +142,11 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
         _ = &mut again => tracing::warn!("ending at once"),
     }
     keyring.flush().await;
+    if let Some(path) = leftover
+        && let Err(error) = std::fs::remove_file(&path)
+    {
+        tracing::warn!(%error, "the socket stays");
+    }
     socket.remove();
     // Where instances live on theirs stay too; the next server makes what it needs.
     if let Err(error) = containers::remove_cgroup_parents(data) {
@@ -166,15 +176,12 @@ async fn stop_all(store: &Store, sandboxes: &Sandboxes) {
     while stops.join_next().await.is_some() {}
 }
 
-/// Tells on standard error what counts. The last line says that requests are taken; programs
-/// wait for it.
+/// Tells on standard error what counts.
 fn announce(
     config: &Config,
-    address: std::net::SocketAddr,
     data: &Path,
     engine: &dyn containers::Engine,
     interpreters: Option<&interpreters::Interpreters>,
-    keyring: &Keyring,
 ) {
     let after = |ms| match ms {
         0 => "never".to_owned(),
@@ -188,14 +195,21 @@ fn announce(
     say(format_args!("instances stop: {}", after(config.idle_limit)));
     say(format_args!("sandboxes expire (idle TTL): {}", after(config.idle_ttl)));
     code::announce(config, interpreters);
-    if keyring.asks() {
+}
+
+/// Tells who may come in, and where. The last line says that requests are taken; programs wait
+/// for it.
+fn tell_doors(keyring: &Keyring, told: &str, in_the_clear: bool) {
+    if told.starts_with("unix:") {
+        say(format_args!("callers are who the kernel says they are, or bring a token"));
+    } else if keyring.asks() {
         say(format_args!("callers are asked for a token"));
-        if !address.ip().is_loopback() {
-            say(format_args!("tokens travel in clear text: put TLS in front of this address"));
+        if in_the_clear {
+            say(format_args!("tokens travel in clear text: use --tls-cert and --tls-key"));
         }
     } else {
         let aside = if keyring.is_set_up() { ", tokens are set aside" } else { "" };
         say(format_args!("open mode{aside}: whoever reaches this address may do anything"));
     }
-    say(format_args!("listening on http://{address}"));
+    say(format_args!("listening on {told}"));
 }

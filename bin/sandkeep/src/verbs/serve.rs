@@ -1,10 +1,9 @@
 //! `sandkeep serve`: the server.
 
 use crate::cli::Global;
-use crate::config::{Config, EngineKind, LogFormat};
+use crate::config::{Config, EngineKind, Listen, LogFormat};
 use crate::{connect, serve};
 use serde::Serialize;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Serve sandboxes until SIGTERM or SIGINT
@@ -18,10 +17,19 @@ use std::path::PathBuf;
 #[derive(clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Args {
-    /// Where to listen [default: 127.0.0.1:7700]; port 0: any free one.
+    /// Where to listen [default: 127.0.0.1:7700]; port 0: any free one; unix:PATH: a socket, whose
+    /// callers are who the kernel says they are.
     #[arg(long, value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    listen: Option<SocketAddr>,
+    listen: Option<Listen>,
+    /// Speak TLS with this certificate and its chain, in PEM; read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key, in PEM.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_key: Option<PathBuf>,
     /// Stop all instances at the end.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -129,7 +129,7 @@ impl Keys {
         let mut tries = 0;
         loop {
             if std::fs::symlink_metadata(&socket).is_ok() {
-                let client = Client::unix(&socket, None)?;
+                let client = Client::unix(&socket, None, None)?;
                 match client.healthz().await {
                     // One that was killed leaves its socket behind.
                     Err(client::Error::Connect { .. }) => {}

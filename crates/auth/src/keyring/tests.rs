@@ -81,7 +81,7 @@ async fn expired_tokens_end_by_themselves() {
     let file = dir.path().join("offset");
     let clock = Clock::shifted_by(file.clone());
     let store = Store::open(store::Options { dir: dir.path().into() }).unwrap();
-    let keyring = Keyring::open(store, Options { open: false, clock }).await.unwrap();
+    let keyring = Keyring::open(store, Options { clock, ..Options::default() }).await.unwrap();
     let hour = TokenRequest { expires_in_ms: Some(3_600_000), ..of("ada") };
     let new = keyring.create(&hour).await.unwrap();
     assert_eq!(keyring.recognise(&new.token).await.unwrap(), ada());
