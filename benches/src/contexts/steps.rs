@@ -25,6 +25,7 @@ pub async fn measure(
     disk(&client, n, report).await?;
     pandas(&client, n, report).await?;
     cpu(&client, peers, report).await?;
+    cancel(&client, n, report).await?;
     restart(&mut server, n.min(10), report).await
 }
 
@@ -122,6 +123,29 @@ async fn cpu(client: &Client, peers: &Peers, report: &mut Report) -> anyhow::Res
     }
     let whose = format!("CPython {}", peers.version);
     report.ratio("CPU-bound Python", median_ms(&times), (&whose, peers.native), 4.0);
+    Ok(())
+}
+
+/// A client goes away from a loop; the next one's answer tells that the guest has stopped, and its
+/// memory is as before.
+async fn cancel(client: &Client, n: usize, report: &mut Report) -> anyhow::Result<()> {
+    let made = context(client, "cancel", "PYTHON").await?;
+    execute(client, "cancel", &made.id, "x = 1").await?;
+    let place = client::Place::Context("cancel", &made.id);
+    let code = "x = 2; print('on', flush=True)\nwhile True: pass".to_owned();
+    let endless = types::CodeRequest { code, ..Default::default() };
+    let mut times = Vec::new();
+    for _ in 0..n {
+        let mut stream = client.execute_stream(place, &endless).await?;
+        while !matches!(stream.next().await?, None | Some(types::CodeEvent::Stdout { .. })) {}
+        let begun = Instant::now();
+        drop(stream);
+        let result = execute(client, "cancel", &made.id, "x").await?;
+        times.push(begun.elapsed());
+        anyhow::ensure!(text(&result)? == "1", "a cancelled execution was kept");
+    }
+    let what = "a client leaves an endless loop: until its context has answered the next one";
+    report.at_most(what, median(&times), "ms", 10.0);
     Ok(())
 }
 

@@ -7,7 +7,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-const SIZE: u64 = 4 << 20;
+/// Enough for some hundred stops or removals, each with its event.
+const SIZE: u64 = 8 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Reserve {

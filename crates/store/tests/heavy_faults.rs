@@ -126,7 +126,7 @@ async fn until_full(store: &Store, round: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn on_a_full_disk_what_frees_space_still_works() {
-    let Some((dir, disk)) = Disk::new(24) else { return };
+    let Some((dir, disk)) = Disk::new(32) else { return };
     let store = open(&dir.path().join("data"));
     let mut objects = Vec::new();
     for i in 0..400 {

@@ -163,6 +163,8 @@ export class SettingsConflictError extends SandboxError {}
 export class UnauthenticatedError extends SandboxError {}
 /** The caller may not do this. */
 export class ForbiddenError extends SandboxError {}
+/** A quota of the owner or of the machine is used up: `context` has what, limit and scope. */
+export class QuotaExceededError extends SandboxError {}
 /** Too much at once, or the server is starting or stopping: try again later. */
 export class UnavailableError extends SandboxError {}
 /** The server's disk is full; nothing was acknowledged. */
@@ -212,6 +214,8 @@ const CLASSES: ReadonlyMap<string, ErrorClass> = new Map<string, ErrorClass>([
   ["SETTINGS_CONFLICT", SettingsConflictError],
   ["TOO_MANY_REQUESTS", UnavailableError],
   ["UNAVAILABLE", UnavailableError],
+  ["MEMORY_SHORT", UnavailableError],
+  ["QUOTA_EXCEEDED", QuotaExceededError],
   ["STORAGE_FULL", StorageFullError],
   ["CONNECTION_FAILED", ConnectionError],
 ]);

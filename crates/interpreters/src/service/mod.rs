@@ -41,12 +41,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual ones for a cache: this very program, 1 GiB, 128 workers.
+    /// The usual ones for a cache: this very program, an eighth of the machine's memory but no less
+    /// than 256 MiB, 128 workers.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
+        let machine = rustix::system::sysinfo();
+        let memory = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));
         Self {
             cache: cache.into(),
             program: "/proc/self/exe".into(),
-            warm_bytes: 1 << 30,
+            warm_bytes: (memory / 8).max(256 << 20),
             workers: 128,
         }
     }

@@ -1,5 +1,5 @@
 //! What it costs to recognise a token, in µs each, one line of JSON a way:
-//! `cargo run --release -p auth --example bench`.
+//! `cargo run --release -p auth --example authentication`.
 
 use auth::{Keyring, Options};
 use std::time::Instant;
