@@ -259,10 +259,10 @@ impl Machine {
             Event::FinishFailed => self.refuse(Refusal::Store, out),
             Event::Alarm { busy, idle_due, ttl_due, prepare } => {
                 let up = matches!(self.phase, Phase::Up { .. });
+                let closing = matches!(self.phase, Phase::Closing { .. });
                 if let (Phase::Down, Some(finish)) = (&self.phase, self.finish) {
                     out.push(Effect::Finish(finish));
-                } else if busy || self.finish.is_some() || self.wanted {
-                } else if matches!(self.phase, Phase::Closing { .. }) {
+                } else if busy || closing || self.finish.is_some() || self.wanted {
                 } else if ttl_due && up && prepare {
                     self.close(Why::of(Cause::Expired), 0, By::Expiry, out);
                 } else if idle_due && up && prepare {

@@ -8,7 +8,7 @@ use crate::machine::Why;
 use crate::object::{Message, Reply, SandboxObject};
 use crate::stops::{self, OnStop};
 use crate::upkeep::Upkeep;
-use crate::world::World;
+use crate::world::{Parts, World};
 use crate::{info, reconcile};
 use containers::Engine;
 use objects::{Clock, Objects};
@@ -57,11 +57,8 @@ impl Sandboxes {
             let (store, clock, outbox) = (store.clone(), options.clock.clone(), outbox.clone());
             let code = Code::new(options.code);
             let upkeep = options.upkeep;
-            move |alarms| {
-                let world =
-                    World::new(store, engine, clock, alarms, defaults, outbox, code, upkeep);
-                Arc::new(world)
-            }
+            let parts = Parts { store, engine, clock, defaults, outbox, code, upkeep };
+            move |alarms| Arc::new(World::new(parts, alarms))
         };
         // The alarms wait until all instances are taken up: see `Objects::start`.
         let (objects, world) = Objects::<SandboxObject>::start(

@@ -51,17 +51,20 @@ pub(crate) struct World {
     holds: Mutex<HashMap<ObjectId, Holds>>,
 }
 
+/// What a world is made of, but for its alarms: see there.
+pub(crate) struct Parts {
+    pub store: Store,
+    pub engine: Arc<dyn Engine>,
+    pub clock: Clock,
+    pub defaults: Settings,
+    pub outbox: Option<Arc<Notify>>,
+    pub code: Code,
+    pub upkeep: Upkeep,
+}
+
 impl World {
-    pub fn new(
-        store: Store,
-        engine: Arc<dyn Engine>,
-        clock: Clock,
-        alarms: AlarmHandle,
-        defaults: Settings,
-        outbox: Option<Arc<Notify>>,
-        code: Code,
-        upkeep: Upkeep,
-    ) -> Self {
+    pub fn new(parts: Parts, alarms: AlarmHandle) -> Self {
+        let Parts { store, engine, clock, defaults, outbox, code, upkeep } = parts;
         Self {
             store,
             engine,
