@@ -25,7 +25,7 @@ use types::{
 #[utoipa::path(post, path = "/v1/sandboxes/{id}/contexts/{ctx}/execute", tag = "code", operation_id = "executeInContext",
     request_body = CodeRequest,
     responses((status = 200, description = "The code ended, however; or the stream of its events.",
-        content((CodeResult = "application/json"), (CodeEvent = "application/x-ndjson"), (String = "text/event-stream")))))]
+        content((CodeResult = "application/json"), (CodeEvent = "application/x-ndjson"), (serde_json::Value = "text/event-stream")))))]
 pub(crate) async fn in_context(mut call: Call, name: SandboxName) -> Result<Response> {
     let mut request = read(&mut call)?;
     let context = call.named("ctx")?.to_owned();
@@ -50,7 +50,7 @@ pub(crate) async fn in_context(mut call: Call, name: SandboxName) -> Result<Resp
 #[utoipa::path(post, path = "/v1/sandboxes/{id}/execute", tag = "code", operation_id = "execute",
     request_body = CodeRequest,
     responses((status = 200, description = "The code ended, however; or the stream of its events.",
-        content((CodeResult = "application/json"), (CodeEvent = "application/x-ndjson"), (String = "text/event-stream")))))]
+        content((CodeResult = "application/json"), (CodeEvent = "application/x-ndjson"), (serde_json::Value = "text/event-stream")))))]
 pub(crate) async fn in_sandbox(mut call: Call, name: SandboxName) -> Result<Response> {
     let request = read(&mut call)?;
     run(call, Some(name), request).await
@@ -63,7 +63,7 @@ pub(crate) async fn in_sandbox(mut call: Call, name: SandboxName) -> Result<Resp
 #[utoipa::path(post, path = "/v1/execute", tag = "code", operation_id = "executeStateless",
     request_body = CodeRequest,
     responses((status = 200, description = "The code ended, however; or the stream of its events.",
-        content((CodeResult = "application/json"), (CodeEvent = "application/x-ndjson"), (String = "text/event-stream")))))]
+        content((CodeResult = "application/json"), (CodeEvent = "application/x-ndjson"), (serde_json::Value = "text/event-stream")))))]
 pub(crate) async fn stateless(mut call: Call, _: Owner) -> Result<Response> {
     let request = read(&mut call)?;
     run(call, None, request).await

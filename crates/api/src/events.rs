@@ -33,7 +33,7 @@ const PING: Duration = Duration::from_secs(10);
         ("Last-Event-ID" = Option<i64>, Header, description = "Of a stream: where an earlier one broke off, over `after`."),
     ),
     responses((status = 200, description = "A page; or the stream of events.",
-        content((EventPage = "application/json"), (String = "text/event-stream")))))]
+        content((EventPage = "application/json"), (serde_json::Value = "text/event-stream")))))]
 pub(crate) async fn of_owner(call: Call, owner: Owner) -> Result<Response> {
     answer(call, Some(owner)).await
 }
@@ -51,7 +51,7 @@ pub(crate) async fn of_owner(call: Call, owner: Owner) -> Result<Response> {
         ("Last-Event-ID" = Option<i64>, Header, description = "Of a stream: where an earlier one broke off, over `after`."),
     ),
     responses((status = 200, description = "A page; or the stream of events.",
-        content((EventPage = "application/json"), (String = "text/event-stream")))))]
+        content((EventPage = "application/json"), (serde_json::Value = "text/event-stream")))))]
 pub(crate) async fn of_all(call: Call) -> Result<Response> {
     let named = call.query.get("owner").map(str::parse::<Owner>).transpose();
     let owner = named.map_err(|e| crate::path::refused("owner", &e))?;

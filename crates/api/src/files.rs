@@ -226,7 +226,7 @@ async fn unpack_from(
 /// busy meanwhile. A reader that is too slow is told `overflow`, and then has to look anew.
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/watch", tag = "files", operation_id = "watchFiles",
     params(("path" = Option<String>, Query, description = "The directory; `/workspace` by default.")),
-    responses((status = 200, description = "The events; the data of each is a `WatchEvent`.", body = String, content_type = "text/event-stream")))]
+    responses((status = 200, description = "The events; the data of each is a `WatchEvent`.", body = serde_json::Value, content_type = "text/event-stream")))]
 pub(crate) async fn watch(call: Call, name: SandboxName) -> Result<Response> {
     let files = call.app.sandboxes.files_if_there(&name).await?;
     let changes = files.watch(call.query.bytes("path")).await?;

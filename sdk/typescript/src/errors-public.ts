@@ -29,6 +29,7 @@ export {
   SandboxNotFoundError,
   SettingsConflictError,
   SnapshotCorruptError,
+  QuotaExceededError,
   StorageFullError,
   TooManyContextsError,
   UnauthenticatedError,
