@@ -48,8 +48,11 @@ fn matches(line: &str, parts: &[&str]) -> bool {
     left.is_empty()
 }
 
-/// The line without what differs from run to run: numbers of more than three digits are times,
-/// ports and process ids; the directory has a number in its name.
+/// What stands before the number of a process, which may be a short one.
+const PROCESS: [&str; 3] = ["sandkeep-try-", "kill -9 ", "kill "];
+
+/// The line without what differs from run to run: numbers of more than three digits are times and
+/// ports, and numbers of processes stand at known places.
 fn normal(line: &str) -> String {
     let mut normal = String::new();
     let mut digits = String::new();
@@ -58,7 +61,9 @@ fn normal(line: &str) -> String {
             digits.push(c);
             continue;
         }
-        normal += if digits.len() > 3 { "N" } else { &digits };
+        let process = PROCESS.iter().any(|before| normal.ends_with(before));
+        let differs = digits.len() > 3 || (process && !digits.is_empty());
+        normal += if differs { "N" } else { &digits };
         digits.clear();
         normal.push(c);
     }
