@@ -1,11 +1,15 @@
 //! What an operator needs: quotas, memory, restarts under load, backups, hostile clients
 //! (sections 5, 6 and 11 of the contract).
 
+#[path = "operate/hostile.rs"]
+mod hostile;
 #[path = "operate/quotas.rs"]
 mod quotas;
 #[path = "operate/reclaim.rs"]
 mod reclaim;
 #[path = "operate/rig.rs"]
 mod rig;
+#[path = "operate/service.rs"]
+mod service;
 #[path = "operate/waiting.rs"]
 mod waiting;
