@@ -149,19 +149,19 @@ impl Execution {
             };
             (turn, self.run_now(&world, read, events, stop, &mut old).await)
         };
-        // Neither the answer nor the next execution need wait for this; a sweep, which looks at
-        // all files, goes before the next one.
-        let untidy = self.queue.was_untidy().then_some(turn);
+        // The answer need not wait for this, and the next turn must: a rollback could name an old
+        // pack again, whose checkpoint then goes.
+        let untidy = self.queue.was_untidy();
         tokio::spawn(async move {
             let (object, context) = (self.busy.object(), &self.context);
-            if let Some(turn) = untidy {
+            if untidy {
                 packs::sweep(&world, object, context).await;
-                drop(turn);
             } else if !old.is_empty()
                 && let Ok(dir) = self.live.packs(&world, &self.queue, context).await
             {
                 packs::discard(&world, object, context, dir, old).await;
             }
+            drop((turn, self));
         });
         ended
     }
