@@ -42,12 +42,11 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
     let path = dir.join("store.db");
     let log = dir.join("store.db-wal");
     let mut reserve = Reserve::at(dir);
-    let result = database(&path, &log, &reserve);
-    let (connection, readers) = match result.map_err(|e| named(e, &path, &reserve)) {
-        Err(Error::Full) if reserve.release() => {
-            database(&path, &log, &reserve).map_err(|e| named(e, &path, &reserve))?
+    let (connection, readers) = loop {
+        match database(&path, &log, &reserve).map_err(|e| named(e, &path, &reserve)) {
+            Err(Error::Full) if reserve.give() => {}
+            other => break other?,
         }
-        other => other?,
     };
     let _ = File::open(dir).and_then(|d| d.sync_all());
     if !reserve.make() {
@@ -74,7 +73,7 @@ fn commits() -> prometheus::Histogram {
 fn database(path: &Path, log: &Path, reserve: &Reserve) -> Result<(Connection, Readers)> {
     let size = |p: &Path| std::fs::metadata(p).map_or(0, |m| m.len());
     // SQLite takes an empty file for a new database and throws a log without one away.
-    if size(path) == 0 && (size(log) > 0 || reserve.held()) {
+    if size(path) == 0 && (size(log) > 0 || reserve.some()) {
         let detail = "it is empty or missing, though the directory has been in use".to_owned();
         return Err(Error::Corrupt { path: path.into(), detail });
     }

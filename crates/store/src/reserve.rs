@@ -9,46 +9,53 @@ use std::path::{Path, PathBuf};
 
 /// Enough for some hundred stops or removals, each with its event.
 const SIZE: u64 = 8 << 20;
+/// Given back at a time: what is free for us is free for others too, and they may take it first.
+const STEP: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Reserve {
     path: PathBuf,
-    held: bool,
+    /// Bytes that are set aside.
+    held: u64,
 }
 
 impl Reserve {
     pub(crate) fn at(dir: &Path) -> Self {
         let path = dir.join("store.reserve");
-        let held = std::fs::metadata(&path).is_ok_and(|m| m.len() == SIZE);
+        let held = std::fs::metadata(&path).map_or(0, |m| m.len().min(SIZE));
         Self { path, held }
     }
 
-    /// Whether the space is set aside.
+    /// Whether all of the space is set aside.
     pub(crate) fn held(&self) -> bool {
-        self.held
+        self.held == SIZE
     }
 
-    /// Sets the space aside unless it is already. `false`: there is none.
+    /// Whether any space is set aside.
+    pub(crate) fn some(&self) -> bool {
+        self.held > 0
+    }
+
+    /// Sets the space aside unless it is already. `false`: there is not enough.
     pub(crate) fn make(&mut self) -> bool {
-        if !self.held {
+        if !self.held() {
             match self.allocate() {
-                Ok(()) => self.held = true,
+                Ok(()) => self.held = SIZE,
                 Err(error) => {
                     tracing::debug!(%error, "no space to set aside");
-                    let _ = std::fs::remove_file(&self.path);
+                    self.keep(self.held);
                 }
             }
         }
-        self.held
+        self.held()
+    }
+
+    fn open(&self) -> std::io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)
     }
 
     fn allocate(&self) -> std::io::Result<()> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&self.path)?;
+        let mut file = self.open()?;
         match fallocate(&file, FallocateFlags::empty(), 0, SIZE) {
             Ok(()) => Ok(()),
             // Some file systems cannot; zeros written take the space as well.
@@ -57,17 +64,24 @@ impl Reserve {
         }
     }
 
-    /// Gives the space back. `false`: there was nothing to give.
-    pub(crate) fn release(&mut self) -> bool {
-        self.held = false;
-        match std::fs::remove_file(&self.path) {
-            Ok(()) => true,
-            Err(error) => {
-                if error.kind() != ErrorKind::NotFound {
-                    tracing::error!(%error, path = %self.path.display(), "cannot release the reserve");
-                }
-                false
-            }
+    /// Gives a part of the space back. `false`: there was nothing to give.
+    pub(crate) fn give(&mut self) -> bool {
+        let some = self.some();
+        self.keep(self.held.saturating_sub(STEP));
+        some
+    }
+
+    /// Gives back what is beyond `size` bytes, and what a failed attempt took.
+    fn keep(&mut self, size: u64) {
+        self.held = size;
+        let done = match size {
+            0 => std::fs::remove_file(&self.path),
+            _ => self.open().and_then(|file| file.set_len(size)),
+        };
+        if let Err(error) = done
+            && error.kind() != ErrorKind::NotFound
+        {
+            tracing::error!(%error, path = %self.path.display(), "cannot give space back");
         }
     }
 

@@ -4,7 +4,7 @@
 //! caller is answered. Drawing of the full disk:
 //!
 //! ```text
-//!            a commit finds no space: release the reserve, redo the urgent jobs alone
+//!            a commit finds no space: give some of the reserve, redo the urgent jobs alone
 //!   normal ───────────────────────────────────────────────────────────────────────────► tight
 //!     ▲                                                       urgent jobs: from the reserve │
 //!     └──────────────── the reserve can be made again ◄─────────────── other jobs: Error::Full
@@ -84,8 +84,7 @@ impl Writer {
         if matches!(outcome, Err(Error::Full)) {
             tracing::error!("the disk of the data directory is full");
             jobs = self.refuse_others(jobs);
-            if !jobs.is_empty() {
-                self.reserve.release();
+            while !jobs.is_empty() && matches!(outcome, Err(Error::Full)) && self.reserve.give() {
                 let mode = if self.log_size() > TRUNCATE_FULL { "TRUNCATE" } else { "RESTART" };
                 self.fold(mode);
                 outcome = self.transaction(&mut jobs);
