@@ -11,5 +11,7 @@ mod reclaim;
 mod rig;
 #[path = "operate/service.rs"]
 mod service;
+#[path = "operate/tokens.rs"]
+mod tokens;
 #[path = "operate/waiting.rs"]
 mod waiting;

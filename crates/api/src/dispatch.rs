@@ -105,9 +105,7 @@ async fn answer(
             Err(error)
         }
     };
-    if let (Err(error), Some(owner)) = (&answer, &acting_for)
-        && error.code == ErrorCode::QuotaExceeded
-    {
+    if let (Err(error), Some(owner)) = (&answer, &acting_for) {
         app.sandboxes.quota_refused(owner, error);
     }
     answer

@@ -14,6 +14,7 @@ pub(crate) fn of_store(error: store::Error) -> Error {
             ErrorCode::StorageFull,
             "the disk of the data directory is full; nothing was changed",
         ),
+        store::Error::Quota(quota) => quota.error(),
         store::Error::Closed => Error::new(ErrorCode::Unavailable, "the server is stopping"),
         other => internal("the store", other),
     }

@@ -150,7 +150,7 @@ impl Keyring {
     }
 
     /// Makes a token. It is on the disk when this ends, and from then on tokens are asked for.
-    /// Errors: `VALIDATION_FAILED`, `STORAGE_FULL`, `UNAVAILABLE`, `INTERNAL`.
+    /// Errors: `VALIDATION_FAILED`, `QUOTA_EXCEEDED`, `STORAGE_FULL`, `UNAVAILABLE`, `INTERNAL`.
     pub async fn create(&self, request: &TokenRequest) -> Result<NewToken> {
         let grant = request.grant()?;
         let (token, id) = secret::generate().map_err(|e| errors::internal("making a token", e))?;
@@ -169,7 +169,14 @@ impl Keyring {
         let inner = self.inner.clone();
         // By itself: a caller that goes away must not keep the server open once the token is there.
         finished(tokio::spawn(async move {
-            inner.store.create_token(&row).await.map_err(errors::of_store)?;
+            inner.store.create_token(&row).await.map_err(|error| {
+                let error = errors::of_store(error);
+                // A token with a scope has no owner who could be told.
+                if let Some(owner) = row.grant.owner() {
+                    inner.store.note_quota(owner, &error);
+                }
+                error
+            })?;
             inner.required.store(true, Ordering::Release);
             tracing::info!(token = row.id, "a token was made");
             Ok(())

@@ -34,18 +34,14 @@ impl Sandboxes {
     /// What an owner may have and has.
     pub async fn quotas(&self, owner: &Owner) -> Result<QuotaReport> {
         let limits = *self.quota_table().of(owner);
-        let current = self.world.store.usage(owner).await.map_err(errors::of_store)?;
+        let now = self.world.clock.now_ms();
+        let current = self.world.store.usage(owner, now).await.map_err(errors::of_store)?;
         Ok(QuotaReport { owner: owner.clone(), limits, current })
     }
 
     /// A quota refused something of `owner`, of whatever kind. Called once for each refusal.
     pub fn quota_refused(&self, owner: &Owner, error: &Error) {
-        let fact = |key: &str| error.context.get(key).cloned().unwrap_or_default();
-        let what = fact("what");
-        // Of the machine's limit nobody is told how much others have: null.
-        let (limit, current) = (fact("limit"), fact("current"));
-        let what = what.as_str().unwrap_or_default();
-        self.world.store.note_refusal(owner, None, what, limit, current);
+        self.world.store.note_quota(owner, error);
     }
 
     /// An instance for an activity, waiting at most so long for room where a limit is reached.
@@ -99,7 +95,7 @@ impl Sandboxes {
             let Some(limit) = limit else { continue };
             let store = &self.world.store;
             let now = match scope {
-                QuotaScope::Owner => store.usage(owner).await,
+                QuotaScope::Owner => store.usage(owner, self.world.clock.now_ms()).await,
                 QuotaScope::Machine => store.usage_of_all().await,
             };
             let current = now.map_err(errors::of_store)?.workspace_bytes;

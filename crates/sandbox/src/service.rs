@@ -50,7 +50,9 @@ impl Sandboxes {
     /// missed stops recorded, destroys finished, overdue alarms fired.
     pub async fn open(store: Store, engine: Arc<dyn Engine>, options: Options) -> Result<Self> {
         options.time.validate()?;
-        store.set_quotas(options.upkeep.quotas.clone());
+        if let Err(error) = store.keep_quotas(options.upkeep.quotas.clone()).await {
+            tracing::warn!(%error, "the quotas are in force and not kept");
+        }
         let outbox = options.on_stop.as_ref().map(|_| Arc::new(Notify::new()));
         let defaults = Settings::defaults(options.time);
         let made = {

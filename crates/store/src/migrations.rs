@@ -12,6 +12,7 @@ const FILES: &[&str] = &[
     include_str!("../migrations/0004_lists.sql"),
     include_str!("../migrations/0005_quotas.sql"),
     include_str!("../migrations/0006_events.sql"),
+    include_str!("../migrations/0007_token_quota.sql"),
 ];
 
 /// Refuses what a newer release wrote, before anything is written.

@@ -4,8 +4,8 @@ mod common;
 
 use common::{context, name, open, owner, settings, stop, vars};
 use std::collections::BTreeMap;
-use store::{Error, Store};
-use types::{QuotaKind, QuotaScope, QuotaTable, QuotaUse, Quotas, State};
+use store::{Error, Store, TokenRow};
+use types::{Grant, QuotaKind, QuotaScope, QuotaTable, QuotaUse, Quotas, Scope, State};
 
 fn each(limits: Quotas) -> QuotaTable {
     QuotaTable { owner: limits, ..QuotaTable::default() }
@@ -76,7 +76,7 @@ async fn whatever_happens_the_counts_are_true() {
             let mut all = QuotaUse::default();
             for who in ["ada", "ben"] {
                 let counted = recount(&store, who).await;
-                assert_eq!(store.usage(&owner(who)).await.unwrap(), counted, "{who} at {now}");
+                assert_eq!(store.usage(&owner(who), 0).await.unwrap(), counted, "{who} at {now}");
                 all.sandboxes += counted.sandboxes;
                 all.running += counted.running;
                 all.memory_mib += counted.memory_mib;
@@ -89,7 +89,7 @@ async fn whatever_happens_the_counts_are_true() {
     assert!(made > 50, "the walk went nowhere");
     store.close().await;
     let store = open(dir.path());
-    assert_eq!(store.usage(&owner("ada")).await.unwrap(), recount(&store, "ada").await);
+    assert_eq!(store.usage(&owner("ada"), 0).await.unwrap(), recount(&store, "ada").await);
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_refused_start_leaves_nothing_of_it() {
     assert_eq!((quota.what, quota.scope), (QuotaKind::Running, QuotaScope::Owner));
     assert_eq!((quota.limit, quota.current, quota.needed), (1.0, 1.0, 1.0));
     assert_eq!(store.load(&name("ada", "b").object_id()).await.unwrap(), None);
-    assert_eq!(store.usage(&owner("ada")).await.unwrap().sandboxes, 1);
+    assert_eq!(store.usage(&owner("ada"), 0).await.unwrap().sandboxes, 1);
     store.create(&name("ada", "b"), &settings(), &vars(&[]), 3, None).await.unwrap();
     store.start(&name("ada", "b"), &settings(), 4, None).await.unwrap_err();
     let row = store.load(&name("ada", "b").object_id()).await.unwrap().unwrap();
@@ -169,13 +169,13 @@ async fn workspaces_fill_up_and_go_with_their_sandboxes() {
     let refused = store.start(&name("ben", "b"), &settings(), 2, None).await.unwrap_err();
     let Error::Quota(quota) = refused else { panic!("{refused:?}") };
     assert_eq!((quota.what, quota.scope), (QuotaKind::WorkspaceBytes, QuotaScope::Machine));
-    assert_eq!(store.usage(&owner("ada")).await.unwrap().workspace_bytes, 120);
+    assert_eq!(store.usage(&owner("ada"), 0).await.unwrap().workspace_bytes, 120);
     store.finish_destroy(&object, Some((&stop(1, 3), None))).await.unwrap();
     assert_eq!(store.usage_of_all().await.unwrap(), QuotaUse::default());
     store.measured(&object, 55).await.unwrap();
     assert_eq!(store.usage_of_all().await.unwrap(), QuotaUse::default(), "late news");
     store.start(&name("ada", "a"), &settings(), 4, None).await.unwrap();
-    assert_eq!(store.usage(&owner("ada")).await.unwrap().workspace_bytes, 0);
+    assert_eq!(store.usage(&owner("ada"), 0).await.unwrap().workspace_bytes, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,4 +195,55 @@ async fn many_at_once_are_as_many_as_the_limit() {
     }
     assert_eq!(started, 5);
     assert_eq!(store.running().await.unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn tokens_count_until_they_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let limits = Quotas { tokens: Some(2), ..Quotas::default() };
+    let all = Quotas { tokens: Some(4), ..Quotas::default() };
+    store
+        .keep_quotas(QuotaTable { owner: limits, machine: all, ..QuotaTable::default() })
+        .await
+        .unwrap();
+    let token = |n: u8, grant: Grant, created_at: i64, expires_at| TokenRow {
+        id: format!("tok_{n}"),
+        digest: [n; 32],
+        grant,
+        label: None,
+        created_at,
+        expires_at,
+        revoked_at: None,
+        last_used: None,
+    };
+    let ada = || Grant::Owner(owner("ada"));
+    let refused = |answer| {
+        let Err(Error::Quota(quota)) = answer else { panic!("{answer:?}") };
+        assert_eq!((quota.what, quota.needed), (QuotaKind::Tokens, 1.0));
+        (quota.scope, quota.limit, quota.current)
+    };
+    store.create_token(&token(1, ada(), 10, Some(20))).await.unwrap();
+    store.create_token(&token(2, ada(), 10, None)).await.unwrap();
+    let third = token(3, ada(), 19, None);
+    assert_eq!(refused(store.create_token(&third).await), (QuotaScope::Owner, 2.0, 2.0));
+    assert_eq!(store.find_token(&[3; 32]).await.unwrap(), None);
+    assert_eq!(store.usage(&owner("ada"), 19).await.unwrap().tokens, 2);
+    // It ends in the very millisecond of its end, as it does for its bearer.
+    assert_eq!(store.usage(&owner("ada"), 20).await.unwrap().tokens, 1);
+    store.create_token(&token(3, ada(), 20, None)).await.unwrap();
+    store.revoke_token("tok_2", 21).await.unwrap();
+    store.create_token(&token(4, ada(), 22, None)).await.unwrap();
+    // All owners', and those with a scope, together.
+    store.create_token(&token(5, Grant::Scope(Scope::Admin), 22, None)).await.unwrap();
+    store.create_token(&token(6, Grant::Owner(owner("ben")), 22, None)).await.unwrap();
+    let seventh = token(7, Grant::Scope(Scope::Admin), 23, None);
+    assert_eq!(refused(store.create_token(&seventh).await), (QuotaScope::Machine, 4.0, 4.0));
+    // Who opens the store beside no server is held to the same, once it asks.
+    store.close().await;
+    let store = open(dir.path());
+    store.restore_quotas().await.unwrap();
+    assert_eq!(refused(store.create_token(&seventh).await), (QuotaScope::Machine, 4.0, 4.0));
+    store.keep_quotas(QuotaTable::default()).await.unwrap();
+    store.create_token(&seventh).await.unwrap();
 }

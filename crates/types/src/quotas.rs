@@ -43,6 +43,9 @@ pub struct QuotaUse {
     pub workspace_bytes: u64,
     /// Code contexts.
     pub contexts: u64,
+    /// Tokens that are neither expired nor revoked.
+    #[serde(default)]
+    pub tokens: u64,
 }
 
 /// The answer of `GET /v1/quotas`.
@@ -207,7 +210,7 @@ impl Error {
 }
 
 /// The limits of a server: of each owner, and of all together.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct QuotaTable {
     /// Of an owner that is not named.
     pub owner: Quotas,

@@ -28,7 +28,7 @@ impl Args {
             vec!["vcpu".to_owned(), now.vcpu.to_string(), output::number(most.vcpu)],
             whole("workspaceBytes", Some(now.workspace_bytes), most.workspace_bytes),
             whole("contexts", Some(now.contexts), most.contexts),
-            whole("tokens", None, most.tokens),
+            whole("tokens", Some(now.tokens), most.tokens),
             vec![
                 "requestsPerSecond".to_owned(),
                 output::number::<f64>(None),

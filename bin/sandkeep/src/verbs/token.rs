@@ -139,6 +139,7 @@ impl Keys {
             tries += 1;
             match Store::open(store::Options { dir: data.clone() }) {
                 Ok(store) => {
+                    store.restore_quotas().await?;
                     let options =
                         auth::Options { clock: Clock::from_environment(), ..Default::default() };
                     let keyring = Keyring::open(store.clone(), options).await?;

@@ -129,5 +129,5 @@ async fn a_destroyed_sandbox_is_forgotten_after_its_stops() {
     assert!(!store.known(&object).await.unwrap());
     // What was not destroyed is not old.
     assert!(store.known(&name("s2").object_id()).await.unwrap());
-    assert_eq!(store.usage(&Owner::local()).await.unwrap().sandboxes, 499);
+    assert_eq!(store.usage(&Owner::local(), 0).await.unwrap().sandboxes, 499);
 }

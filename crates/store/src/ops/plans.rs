@@ -65,6 +65,7 @@ fn statements() -> Vec<(String, &'static str)> {
         (sweep::EXECUTIONS.into(), "INDEX executions_by_age (started_at<?)"),
         (tokens::select(tokens::ONE), "INDEX sqlite_autoindex_tokens_2 (digest=?)"),
         (tokens::select(tokens::PAGE), "INTEGER PRIMARY KEY (rowid>?)"),
+        (tokens::count_sql(true), "COVERING INDEX tokens_kept (owner=?)"),
         (tokens::REVOKED.into(), "INDEX tokens_revoked (revoked_at<?)"),
         (tokens::EXPIRED.into(), "INDEX tokens_expiring (expires_at<?)"),
     ]
@@ -86,6 +87,10 @@ fn every_list_walks_its_index() {
     assert_eq!(
         steps(&c, lists::COUNT),
         ["SCAN sandboxes USING COVERING INDEX sandboxes_directory"]
+    );
+    assert_eq!(
+        steps(&c, &tokens::count_sql(false)),
+        ["SCAN tokens USING COVERING INDEX tokens_kept"]
     );
     // The queue is walked from its head; its key is its order.
     assert_eq!(steps(&c, outbox::OLDEST), vec!["SCAN outbox"]);

@@ -2,6 +2,8 @@
 //! that it bounds, in the same savepoint: what is too much is rolled back, and two at once are one
 //! after the other.
 
+use super::outbox::{meta, set_meta};
+use super::tokens;
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row};
 use types::{Owner, QuotaExceeded, QuotaKind, QuotaScope, QuotaTable, QuotaUse, Quotas};
@@ -13,9 +15,22 @@ pub(crate) const USAGE: &str =
     "SELECT sandboxes, running, memory_mib, vcpu, workspace_bytes, contexts
      FROM usage WHERE owner = ?1";
 
+/// Where the limits of the last server are kept.
+const KEPT: &str = "store.quotas";
+
+/// Keeps the limits for who opens the store without a server.
+pub(crate) fn keep(c: &Connection, table: &str) -> Result<()> {
+    if meta(c, KEPT)?.as_deref() == Some(table) { Ok(()) } else { set_meta(c, KEPT, table) }
+}
+
+/// Those that were kept last.
+pub(crate) fn kept(c: &Connection) -> Result<Option<String>> {
+    meta(c, KEPT)
+}
+
 /// What an owner has.
-pub(crate) fn usage(c: &Connection, owner: &Owner) -> Result<QuotaUse> {
-    read(c, owner.as_str())
+pub(crate) fn usage(c: &Connection, owner: &Owner, now_ms: i64) -> Result<QuotaUse> {
+    Ok(QuotaUse { tokens: tokens::count(c, Some(owner), now_ms)?, ..read(c, owner.as_str())? })
 }
 
 /// What all owners have together.
@@ -38,6 +53,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<QuotaUse> {
         vcpu: number(3)? as f64 / 1000.0,
         workspace_bytes: number(4)?,
         contexts: number(5)?,
+        tokens: 0,
     })
 }
 
@@ -82,6 +98,29 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// Refuses a new token, of nobody in particular where it has a scope. Ends of tokens come without
+/// a change of the file, so that these are counted and not kept in `usage`.
+pub(crate) fn check_token(
+    c: &Connection,
+    table: &QuotaTable,
+    owner: Option<&Owner>,
+    now_ms: i64,
+) -> Result<()> {
+    let own = owner.and_then(|owner| table.of(owner).tokens);
+    for (scope, limit, owner) in
+        [(QuotaScope::Owner, own, owner), (QuotaScope::Machine, table.machine.tokens, None)]
+    {
+        let Some(limit) = limit else { continue };
+        let after = tokens::count(c, owner, now_ms)?;
+        if after > limit {
+            let (limit, current) = (limit as f64, after.saturating_sub(1) as f64);
+            let what = QuotaKind::Tokens;
+            return Err(Error::Quota(QuotaExceeded { what, scope, limit, current, needed: 1.0 }));
+        }
+    }
+    Ok(())
+}
+
 fn limit(limits: &Quotas, what: QuotaKind) -> Option<f64> {
     let whole = |limit: Option<u64>| limit.map(|limit| limit as f64);
     match what {
@@ -105,6 +144,7 @@ fn count(now: &QuotaUse, what: QuotaKind) -> f64 {
         QuotaKind::Vcpu => now.vcpu,
         QuotaKind::WorkspaceBytes => now.workspace_bytes as f64,
         QuotaKind::Contexts => now.contexts as f64,
+        // Neither is looked at here.
         QuotaKind::Tokens | QuotaKind::Requests => 0.0,
     }
 }

@@ -1,10 +1,11 @@
 //! Tokens, and that the server asks for them.
 
 use super::outbox::{meta, set_meta};
+use super::quotas;
 use super::rows::{bad_enum, execute, parse};
 use crate::{Result, TokenRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use types::{Grant, Scope};
+use types::{Grant, Owner, QuotaTable, Scope};
 
 /// Set with the first token, never unset (section 10 of the contract).
 const REQUIRED: &str = "authRequired";
@@ -19,8 +20,8 @@ pub(crate) fn select(rest: &str) -> String {
     format!("SELECT {COLUMNS} FROM tokens {rest}")
 }
 
-/// Keeps a token, and that tokens are asked for from now on.
-pub(crate) fn create(c: &Connection, row: &TokenRow) -> Result<()> {
+/// Keeps a token, and that tokens are asked for from now on. Errors: `Quota`.
+pub(crate) fn create(c: &Connection, table: &QuotaTable, row: &TokenRow) -> Result<()> {
     execute(
         c,
         "INSERT INTO tokens (id, digest, owner, scope, label, created_at, expires_at)
@@ -35,7 +36,26 @@ pub(crate) fn create(c: &Connection, row: &TokenRow) -> Result<()> {
             row.expires_at
         ],
     )?;
+    quotas::check_token(c, table, row.grant.owner(), row.created_at)?;
     require(c)
+}
+
+/// Those that let somebody in at this time. What ends never is behind every time.
+const VALID: &str = "revoked_at IS NULL AND ifnull(expires_at, 9223372036854775807) >";
+
+pub(crate) fn count_sql(of_owner: bool) -> String {
+    let whose = if of_owner { " AND owner = ?2" } else { "" };
+    format!("SELECT count(*) FROM tokens WHERE {VALID} ?1{whose}")
+}
+
+/// How many there are that are neither expired nor revoked, of an owner or of all and with scopes.
+pub(crate) fn count(c: &Connection, owner: Option<&Owner>, now_ms: i64) -> Result<u64> {
+    let mut statement = c.prepare_cached(&count_sql(owner.is_some()))?;
+    let counted: i64 = match owner {
+        Some(owner) => statement.query_row(params![now_ms, owner.as_str()], |row| row.get(0))?,
+        None => statement.query_row([now_ms], |row| row.get(0))?,
+    };
+    Ok(counted.max(0) as u64)
 }
 
 pub(crate) fn require(c: &Connection) -> Result<()> {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use types::{EventPage, EventType, ObjectId, Owner, SandboxId};
+use types::{ErrorCode, EventPage, EventType, ObjectId, Owner, SandboxId};
 
 /// Longest page of events.
 const PAGE: u32 = 1000;
@@ -109,6 +109,18 @@ impl Store {
             Job { urgent: false, notes: Vec::new(), call: Some(Box::new(call)), _place: None };
         // A store that is closed tells nothing any more.
         let _ = self.inner.queue.push(None, job);
+    }
+
+    /// [`Store::note_refusal`] with what the caller is told; of any other error nothing.
+    pub fn note_quota(&self, owner: &Owner, error: &types::Error) {
+        if error.code != ErrorCode::QuotaExceeded {
+            return;
+        }
+        let fact = |key: &str| error.context.get(key).cloned().unwrap_or_default();
+        let what = fact("what");
+        // Of the machine's limit nobody is told how much others have: null.
+        let (limit, current) = (fact("limit"), fact("current"));
+        self.note_refusal(owner, None, what.as_str().unwrap_or_default(), limit, current);
     }
 
     /// The last event that a webhook is done with. One that is not known is from now on, and begins

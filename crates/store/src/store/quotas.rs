@@ -18,13 +18,33 @@ impl Store {
         *self.inner.quotas.lock().unwrap_or_else(PoisonError::into_inner) = table;
     }
 
-    /// What an owner has.
-    pub async fn usage(&self, owner: &Owner) -> Result<QuotaUse> {
-        let owner = owner.clone();
-        self.read(move |c| quotas::usage(c, &owner)).await
+    /// Puts limits in force as [`Store::set_quotas`] does, and keeps them for
+    /// [`Store::restore_quotas`]. They are in force also where they cannot be kept. Urgent.
+    pub async fn keep_quotas(&self, table: QuotaTable) -> Result<()> {
+        // Numbers and names alone: there is always a text of them.
+        let text = serde_json::to_string(&table).unwrap_or_default();
+        self.set_quotas(table);
+        self.write(None, true, move |c| quotas::keep(c, &text)).await
     }
 
-    /// What all owners have together.
+    /// Puts those in force that a server kept last: whoever opens the store beside no server is
+    /// held to them too.
+    pub async fn restore_quotas(&self) -> Result<()> {
+        let kept = self.read(quotas::kept).await?;
+        // What another release wrote and this one cannot read limits nothing.
+        if let Some(table) = kept.and_then(|text| serde_json::from_str(&text).ok()) {
+            self.set_quotas(table);
+        }
+        Ok(())
+    }
+
+    /// What an owner has; `now_ms`: which tokens are expired.
+    pub async fn usage(&self, owner: &Owner, now_ms: i64) -> Result<QuotaUse> {
+        let owner = owner.clone();
+        self.read(move |c| quotas::usage(c, &owner, now_ms)).await
+    }
+
+    /// What all owners have together, without tokens.
     pub async fn usage_of_all(&self) -> Result<QuotaUse> {
         self.read(quotas::usage_of_all).await
     }

@@ -16,9 +16,11 @@ impl Store {
     }
 
     /// Keeps a token, and in the same commit that callers have to prove who they are.
+    ///
+    /// Errors: `Quota`.
     pub async fn create_token(&self, row: &TokenRow) -> Result<()> {
-        let row = row.clone();
-        self.write(None, false, move |c| tokens::create(c, &row)).await
+        let (row, table) = (row.clone(), self.quotas());
+        self.write(None, false, move |c| tokens::create(c, &table, &row)).await
     }
 
     /// The token whose secret has this SHA-256, revoked and expired ones too.
