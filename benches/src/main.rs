@@ -4,13 +4,15 @@
 //! Reading order: `report` (rows and verdicts), `place` (root file system and directories),
 //! `ours`, `rivals` (runc, bubblewrap, the bare calls), `engine` (the rows of both), `server` (a
 //! daemon to ask), `http`, `crowd` (many sandboxes), `durable` (the store), `contexts` (code),
-//! `lists`, `authentication`.
+//! `lists`, `authentication`, `foreign` (names of others), `follow` (events).
 
 mod authentication;
 mod contexts;
 mod crowd;
 mod durable;
 mod engine;
+mod follow;
+mod foreign;
 mod http;
 mod lists;
 mod ours;
@@ -91,6 +93,8 @@ async fn measure(args: &Args, rounds: usize) -> anyhow::Result<Report> {
         let mut report = Report::new("lists", rounds);
         lists::measure(&place, rounds, &mut report).await?;
         authentication::measure(&place, &mut report).await?;
+        foreign::measure(&place, &mut report).await?;
+        follow::measure(&place, &mut report).await?;
         return Ok(report);
     }
     let mut report = Report::new("engine", rounds);

@@ -44,7 +44,9 @@ Ours are over HTTP, and each execution is on the disk before it is answered.
 const LISTS_NOTES: &str = "\
 One store has an owner with 100 sandboxes, one with 10 000 and one with 100 000; every tenth sandbox has the
 label of which pages are read. Pages are of 100 and over HTTP; the owners take turns, so that all see the same
-machine. \"From the middle\" goes on from a cursor behind the first half.
+machine. \"From the middle\" goes on from a cursor behind the first half. Those who ask for what another owner
+has, and for what is not there, alternate, with a token over HTTP. Before each change whose event is followed there
+is a rest of 5 to 120 ms.
 
 ";
 

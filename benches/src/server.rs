@@ -101,6 +101,11 @@ impl Server {
         Ok(Client::new(&self.url, None, owner)?)
     }
 
+    /// The same with a token.
+    pub fn client_with(&self, token: &str, owner: &str) -> anyhow::Result<Client> {
+        Ok(Client::new(&self.url, Some(token), Some(crate::ours::owner(owner)?))?)
+    }
+
     /// Resident memory, MiB.
     pub fn resident(&self) -> anyhow::Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;

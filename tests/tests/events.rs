@@ -10,5 +10,7 @@ mod operator;
 mod receiver;
 #[path = "events/rig.rs"]
 mod rig;
+#[path = "events/tls.rs"]
+mod tls;
 #[path = "events/webhooks.rs"]
 mod webhooks;

@@ -7,6 +7,10 @@ mod hostile;
 mod quotas;
 #[path = "operate/reclaim.rs"]
 mod reclaim;
+#[path = "operate/retention.rs"]
+mod retention;
+#[path = "operate/revoked.rs"]
+mod revoked;
 #[path = "operate/rig.rs"]
 mod rig;
 #[path = "operate/service.rs"]

@@ -84,14 +84,20 @@ pub(crate) async fn authenticate(
     Ok(app.keyring.recognise(token).await?.into())
 }
 
-/// Whether the request has a token that is good now.
-pub(crate) async fn holds(app: &App, headers: &HeaderMap) -> bool {
+/// Whether the request has a token that is good now. Errors: `UNAUTHENTICATED`.
+pub(crate) async fn holds(app: &App, headers: &HeaderMap) -> Result<()> {
     if !app.keyring.asks() {
-        return false;
+        return Err(Error::new(ErrorCode::Unauthenticated, "nobody is asked for a token"));
     }
-    match bearer::token(headers) {
-        Ok(token) => app.keyring.recognise(token).await.is_ok(),
-        Err(_) => false,
+    app.keyring.recognise(bearer::token(headers)?).await.map(drop)
+}
+
+/// Waits until the token of a request is revoked that was good when there were `since`
+/// revocations; what the caller is told. `None`: no token let it in. Cancel-safe.
+pub(crate) async fn revoked(app: &App, headers: &HeaderMap, since: Option<u64>) -> Error {
+    match (since, bearer::token(headers)) {
+        (Some(since), Ok(token)) => app.keyring.revoked(token, since).await,
+        _ => std::future::pending().await,
     }
 }
 

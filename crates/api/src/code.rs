@@ -10,8 +10,7 @@ use hyper::header::HeaderValue;
 use sandbox::CodeStream;
 use std::io;
 use types::{
-    BindingList, CodeEvent, CodeRequest, CodeResult, EngineList, Error, ErrorCode, Owner, Result,
-    SandboxName,
+    BindingList, CodeEvent, CodeRequest, CodeResult, EngineList, Error, Owner, Result, SandboxName,
 };
 
 /// Run code in a context
@@ -107,9 +106,7 @@ async fn run(call: Call, name: Option<SandboxName>, request: CodeRequest) -> Res
         };
         return tokio::select! {
             ended = end => reply::ok(&ended?),
-            () = call.client.gone() => {
-                Err(Error::new(ErrorCode::Unavailable, "the client went away"))
-            }
+            error = call.gone() => Err(error),
         };
     };
     let events = match &name {
@@ -125,25 +122,22 @@ type Write = fn(&CodeEvent) -> serde_json::Result<Vec<u8>>;
 
 /// A body of all events. Dropping it drops `events`, which stops the code.
 fn stream(call: Call, events: CodeStream, write: Write) -> Body {
-    Body::from_stream(futures::stream::unfold(
-        (call, events),
-        move |(call, mut events)| async move {
-            let next = tokio::select! {
-                next = events.next() => next?,
-                () = call.client.gone() => {
-                    return Some((Err(io::ErrorKind::ConnectionAborted.into()), (call, events)));
-                }
-            };
-            let next = match next {
-                CodeEvent::Error { seq, error, failure: Some(failure) } => {
-                    let failure = reply::shown_body(&call.app.private, &call.id, failure);
-                    CodeEvent::Error { seq, error, failure: Some(failure) }
-                }
-                other => other,
-            };
-            Some((write(&next).map(Bytes::from).map_err(io::Error::from), (call, events)))
-        },
-    ))
+    Body::from_stream(futures::stream::unfold(Some((call, events)), move |state| async move {
+        let (call, mut events) = state?;
+        let (next, last) = tokio::select! {
+            next = events.next() => (next?, false),
+            error = call.gone() => (events.break_off(&error), true),
+        };
+        let next = match next {
+            CodeEvent::Error { seq, error, failure: Some(failure) } => {
+                let failure = reply::shown_body(&call.app.private, &call.id, failure);
+                CodeEvent::Error { seq, error, failure: Some(failure) }
+            }
+            other => other,
+        };
+        let text = write(&next).map(Bytes::from).map_err(io::Error::from);
+        Some((text, (!last).then_some((call, events))))
+    }))
 }
 
 fn line(event: &CodeEvent) -> serde_json::Result<Vec<u8>> {

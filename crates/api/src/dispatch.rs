@@ -33,12 +33,28 @@ pub(crate) struct Call {
     /// The file that the path names, as bytes; empty where it names none.
     pub file: Vec<u8>,
     pub client: Client,
+    /// How many tokens had been revoked before the one was looked at that let it in; `None`: it was
+    /// none.
+    revocations: Option<u64>,
 }
 
 impl Call {
     /// What the path names within the sandbox. Errors: as [`path::Named::get`].
     pub fn named(&self, field: &str) -> Result<&str> {
         self.named.get(field)
+    }
+
+    /// Waits until nobody may have the answer any more, as the client went away or its token was
+    /// revoked: then what is done for this request alone ends. Cancel-safe.
+    pub fn gone(&self) -> impl Future<Output = Error> + Send {
+        // Not all of the call: its body may not be looked at by two threads.
+        let Self { app, client, headers, revocations, .. } = self;
+        async move {
+            tokio::select! {
+                () = client.gone() => Error::new(ErrorCode::Unavailable, "the client went away"),
+                error = auth::revoked(app, headers, *revocations) => error,
+            }
+        }
     }
 }
 
@@ -123,6 +139,7 @@ async fn admit(
     let route = select(routes, &parts.method, parts.uri.path());
     let access = route.as_ref().ok().map(|route| route.access());
     // Before all else, also before it is told that there is no such route.
+    let revocations = app.keyring.revocations();
     let identity = auth::authenticate(app, &door, access, &parts).await?;
     let route = route?;
     auth::check(&identity, route.access())?;
@@ -154,7 +171,9 @@ async fn admit(
     let client = parts.extensions.get::<Client>().cloned().unwrap_or_default();
     let (file, named) = (std::mem::take(&mut target.file), target.take_others());
     let (app, id, headers) = (app.clone(), *id, parts.headers);
-    let call = Call { app, id, headers, query, named, body, incoming, file, client };
+    let by_token = door != Listening::Admin && !matches!(identity, auth::Identity::Open);
+    let revocations = by_token.then_some(revocations);
+    let call = Call { app, id, headers, query, named, body, incoming, file, client, revocations };
     Ok((route.handler, call, target))
 }
 

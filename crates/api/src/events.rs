@@ -72,7 +72,7 @@ async fn answer(call: Call, owner: Option<Owner>) -> Result<Response> {
     after = last_event_id(&call.headers)?.or(after);
     let followed = call.app.sandboxes.follow_events(filter, after);
     let kind = HeaderValue::from_static(accept::EVENTS);
-    let by_token = auth::holds(&call.app, &call.headers).await;
+    let by_token = auth::holds(&call.app, &call.headers).await.is_ok();
     Ok(reply::bytes(StatusCode::OK, kind, stream(call, followed, by_token)))
 }
 
@@ -131,12 +131,13 @@ fn stream(call: Call, followed: Followed, by_token: bool) -> Body {
                 Step::On => {
                     let next = tokio::select! {
                         next = tokio::time::timeout(PING, followed.next()) => next,
-                        () = call.client.gone() => return None,
+                        error = call.gone() => Ok(Err(error)),
                     };
-                    // One that was revoked meanwhile is told nothing more.
-                    if by_token && !auth::holds(&call.app, &call.headers).await {
-                        return None;
-                    }
+                    // One that has expired, or was revoked just now, is told nothing more.
+                    let next = match auth::holds(&call.app, &call.headers).await {
+                        Err(error) if by_token => Ok(Err(error)),
+                        _ => next,
+                    };
                     match next {
                         Err(_) => (": ping\n\n".to_owned(), Step::On),
                         Ok(Ok(Some(page))) => (told(&page), Step::On),

@@ -9,7 +9,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use sandbox::{Collected, ExecStream};
 use std::io;
-use types::{Error, ErrorCode, ExecEvent, ExecRequest, ExecResult, Result, SandboxName};
+use types::{ExecEvent, ExecRequest, ExecResult, Result, SandboxName};
 
 /// Run a command
 ///
@@ -58,20 +58,15 @@ async fn run(mut call: Call, name: SandboxName) -> Result<Response> {
     if accept::first_of(&call.headers, &[accept::LINES]).is_some() {
         let events = tokio::select! {
             events = call.app.sandboxes.exec_stream(&name, request, wait) => events?,
-            () = call.client.gone() => return Err(went_away()),
+            error = call.gone() => return Err(error),
         };
         let kind = HeaderValue::from_static(accept::LINES);
         return Ok(reply::bytes(StatusCode::OK, kind, lines(call, events)));
     }
     tokio::select! {
         ended = call.app.sandboxes.exec(&name, request, wait) => collected(ended?),
-        () = call.client.gone() => Err(went_away()),
+        error = call.gone() => Err(error),
     }
-}
-
-/// Nobody reads this answer.
-pub(crate) fn went_away() -> Error {
-    Error::new(ErrorCode::Unavailable, "the client went away")
 }
 
 /// The whole end as JSON.
@@ -81,12 +76,11 @@ fn collected(ended: Collected) -> Result<Response> {
 
 /// A body of one line for each event. Dropping it drops `events`, which ends the command.
 fn lines(call: Call, events: ExecStream) -> Body {
-    Body::from_stream(futures::stream::unfold((call, events), |(call, mut events)| async {
-        let next = tokio::select! {
-            next = events.next() => next?,
-            () = call.client.gone() => {
-                return Some((Err(io::ErrorKind::ConnectionAborted.into()), (call, events)));
-            }
+    Body::from_stream(futures::stream::unfold(Some((call, events)), |state| async {
+        let (call, mut events) = state?;
+        let (next, last) = tokio::select! {
+            next = events.next() => (next?, false),
+            error = call.gone() => (events.break_off(&error), true),
         };
         let next = match next {
             ExecEvent::Error { seq, error } => ExecEvent::Error {
@@ -99,6 +93,6 @@ fn lines(call: Call, events: ExecStream) -> Body {
             line.push(b'\n');
             Bytes::from(line)
         });
-        Some((line, (call, events)))
+        Some((line, (!last).then_some((call, events))))
     }))
 }

@@ -237,7 +237,7 @@ pub(crate) async fn watch(call: Call, name: SandboxName) -> Result<Response> {
                 Err(_) => Some(": ping\n\n".to_owned()),
                 Ok(event) => told(&call, event),
             },
-            () = call.client.gone() => None,
+            error = call.gone() => told(&call, Err(error)),
         };
         let text = text?;
         let last = text.starts_with("event: error");

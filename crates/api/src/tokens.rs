@@ -35,7 +35,8 @@ pub(crate) async fn list(call: Call) -> Result<Response> {
 
 /// Revoke a token
 ///
-/// No request that begins after this answer gets in with it. One that is revoked already stays so.
+/// No request that begins after this answer gets in with it, and streams, commands and code that it
+/// has under way end. One that is revoked already stays so.
 #[utoipa::path(delete, path = "/v1/admin/tokens/{token}", tag = "tokens", operation_id = "revokeToken",
     responses((status = 204, description = "It is revoked.")))]
 pub(crate) async fn revoke(call: Call) -> Result<Response> {

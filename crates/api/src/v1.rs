@@ -1,7 +1,7 @@
 //! `/v1`: the project's own API.
 
 use crate::dispatch::Call;
-use crate::{exec, json, quotas, reply};
+use crate::{json, quotas, reply};
 use axum::response::Response;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -77,7 +77,7 @@ pub(crate) async fn start(call: Call, name: SandboxName) -> Result<Response> {
     let wait = quotas::wait(&call)?;
     tokio::select! {
         started = call.app.sandboxes.start(&name, wait) => reply::ok(&started?),
-        () = call.client.gone() => Err(exec::went_away()),
+        error = call.gone() => Err(error),
     }
 }
 

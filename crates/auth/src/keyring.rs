@@ -2,8 +2,9 @@
 
 mod memory;
 
+use crate::errors;
 use crate::jwt::{self, Issuer};
-use crate::{errors, secret};
+use crate::secret::{self, Digest};
 use constant_time_eq::constant_time_eq_32;
 use memory::Memory;
 use objects::Clock;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use store::{Store, TokenRow};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, watch};
 use types::{
     Error, ErrorCode, Grant, NewToken, Result, TokenInfo, TokenPage, TokenRequest, iso8601,
 };
@@ -26,6 +27,10 @@ const KEPT: i64 = 90 * 86_400_000;
 const SWEEP: u32 = 1000;
 /// How often, ms, at most.
 const SWEEP_EVERY: i64 = 3_600_000;
+
+/// Tokens that are looked for in the store at once. Whoever guesses sends one that is not remembered
+/// each time; of the store's few readers the others stay with those who got in.
+const LOOKED_FOR: usize = 1;
 
 /// How a keyring goes by.
 #[derive(Debug, Clone, Default)]
@@ -62,6 +67,9 @@ struct Inner {
     required: AtomicBool,
     issuer: Option<Issuer>,
     memory: Mutex<Memory>,
+    lookups: Semaphore,
+    /// How many revocations there were; tells those who wait for one.
+    revocations: watch::Sender<u64>,
     wake: Arc<Notify>,
 }
 
@@ -97,6 +105,8 @@ impl Keyring {
             required: AtomicBool::new(required),
             issuer,
             memory: Mutex::default(),
+            lookups: Semaphore::new(LOOKED_FOR),
+            revocations: watch::Sender::default(),
             wake: Arc::default(),
         });
         tokio::spawn(keep_books(Arc::downgrade(&inner), inner.wake.clone()));
@@ -125,16 +135,14 @@ impl Keyring {
             };
         }
         let digest = secret::digest(token);
-        let age = {
-            let mut memory = self.inner.memory();
-            if let Some((grant, noted)) = memory.get(&digest, now) {
-                drop(memory);
-                if noted {
-                    self.inner.wake.notify_one();
-                }
-                return Ok(grant);
-            }
-            memory.age()
+        if let Ok(grant) = self.remembered(&digest, now) {
+            return Ok(grant);
+        }
+        let _turn = self.inner.lookups.acquire().await;
+        // Somebody with the same one may have had the turn before.
+        let age = match self.remembered(&digest, now) {
+            Ok(grant) => return Ok(grant),
+            Err(age) => age,
         };
         let row = self.inner.store.find_token(&digest).await.map_err(errors::of_store)?;
         // The index compared digests, which tell nothing of secrets; this settles it.
@@ -147,6 +155,58 @@ impl Keyring {
         self.inner.memory().put(age, row, now);
         self.inner.wake.notify_one();
         Ok(grant)
+    }
+
+    /// Who bears it, where that is remembered; else how old the memory is.
+    fn remembered(&self, digest: &Digest, now: i64) -> std::result::Result<Grant, u64> {
+        let mut memory = self.inner.memory();
+        let Some((grant, noted)) = memory.get(digest, now) else { return Err(memory.age()) };
+        drop(memory);
+        if noted {
+            self.inner.wake.notify_one();
+        }
+        Ok(grant)
+    }
+
+    /// How many tokens were revoked so far: to be read before a token is recognised that
+    /// [`Keyring::revoked`] is to be asked about.
+    pub fn revocations(&self) -> u64 {
+        *self.inner.revocations.borrow()
+    }
+
+    /// Waits until this token, which was good when there were `since` revocations, is revoked; what
+    /// its bearer is told then. A token that only expires is waited for in vain, and so is one of an
+    /// issuer. Cancel-safe.
+    pub async fn revoked(&self, token: &str, since: u64) -> Error {
+        if !secret::is_token(token) {
+            return std::future::pending().await;
+        }
+        let digest = secret::digest(token);
+        let (mut revocations, mut seen) = (self.inner.revocations.subscribe(), since);
+        loop {
+            let now = *revocations.borrow_and_update();
+            if now != seen {
+                seen = now;
+                if self.is_revoked(&digest).await {
+                    return errors::bad_token();
+                }
+            }
+            if revocations.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    async fn is_revoked(&self, digest: &Digest) -> bool {
+        // What is remembered was not revoked since.
+        if self.inner.memory().knows(digest) {
+            return false;
+        }
+        match self.inner.store.find_token(digest).await {
+            Ok(row) => row.is_none_or(|row| row.revoked_at.is_some()),
+            // It was good once; a store that cannot tell makes it no worse.
+            Err(_) => false,
+        }
     }
 
     /// Makes a token. It is on the disk when this ends, and from then on tokens are asked for.
@@ -216,6 +276,7 @@ impl Keyring {
             let digest = inner.store.revoke_token(&id, now).await.map_err(errors::of_store)?;
             let none = || Error::new(ErrorCode::TokenNotFound, "there is no such token");
             inner.memory().forget(&digest.ok_or_else(none)?);
+            inner.revocations.send_modify(|n| *n += 1);
             tracing::info!(token = id, "a token was revoked");
             Ok(())
         }))

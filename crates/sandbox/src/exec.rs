@@ -341,6 +341,14 @@ impl ExecStream {
         }
     }
 
+    /// Kills the command's tree where it still runs; the last event, which tells why.
+    pub fn break_off(&mut self, error: &Error) -> ExecEvent {
+        self.running = None;
+        self.queue.clear();
+        let error = error.body(self.clock.now_ms());
+        ExecEvent::Error { seq: self.count(), error }
+    }
+
     fn fail(&mut self, error: Error) {
         let seq = self.count();
         let error = error.body(self.clock.now_ms());

@@ -121,3 +121,34 @@ async fn a_quiet_stream_pings() {
     assert!(text.contains("event: ping"), "{text}");
     assert!(text.contains("event: end"), "{text}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn code_stops_when_its_token_is_revoked() {
+    let server = server().await;
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    run(&server, "s", &id, "let x = 1").await;
+    let admin = client::Client::unix(&server.data.join("admin.sock"), None, None).expect("one");
+    let owner = Some("local".parse().expect("an owner"));
+    let request = types::TokenRequest { owner, ..types::TokenRequest::default() };
+    let [bad, good] = [admin.create_token(&request).await, admin.create_token(&request).await]
+        .map(|token| token.expect("a token"));
+    let url = format!("{}/v1/sandboxes/s/contexts/{id}/execute", server.url);
+    let code = "x = 2; console.log('begun'); for (;;) {}";
+    let body = json!({ "code": code, "timeoutMs": 600_000 });
+    let send = server.http.post(&url).bearer_auth(&bad.token).json(&body);
+    let answer = send.header("accept", "application/x-ndjson").send().await.expect("an answer");
+    let mut pieces = answer.bytes_stream();
+    let first = tokio::time::timeout(SOON, pieces.next()).await.expect("while it runs");
+    assert!(first.is_some());
+    admin.revoke_token(&bad.info.id).await.expect("revoked");
+    let mut text = String::new();
+    while let Some(piece) = tokio::time::timeout(SOON, pieces.next()).await.expect("it ends") {
+        text += &String::from_utf8_lossy(&piece.expect("in good order"));
+    }
+    let last: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(last["failure"]["code"], "UNAUTHENTICATED", "{text}");
+    // The next one has its turn, and a memory that knows nothing of it.
+    let next = server.http.post(&url).bearer_auth(&good.token).json(&json!({ "code": "x" }));
+    let next: Value = next.send().await.expect("an answer").json().await.expect("JSON");
+    assert_eq!(super::rig::text(&next), "1");
+}

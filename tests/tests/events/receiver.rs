@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 /// What came.
 #[derive(Debug, Clone)]
@@ -47,14 +48,30 @@ impl Receiver {
 
     /// The same at an address that was its predecessor's.
     pub async fn at(address: &str, answer: &str, wait: Duration) -> Self {
+        Self::open(address, answer, wait, None).await
+    }
+
+    /// One that speaks TLS.
+    pub async fn tls(address: &str, tls: TlsAcceptor) -> Self {
+        Self::open(address, "200 OK", Duration::ZERO, Some(tls)).await
+    }
+
+    async fn open(address: &str, answer: &str, wait: Duration, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(address).await.expect("an address");
         let address = listener.local_addr().expect("it has one");
         let all: Arc<Mutex<Vec<Received>>> = Arc::default();
         let (seen, answer) = (all.clone(), answer.to_owned());
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (seen, answer) = (seen.clone(), answer.clone());
-                tokio::spawn(async move { serve(stream, &seen, &answer, wait).await });
+                let (seen, answer, tls) = (seen.clone(), answer.clone(), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => serve(stream, &seen, &answer, wait).await,
+                        Some(tls) => {
+                            serve(tls.accept(stream).await.ok()?, &seen, &answer, wait).await
+                        }
+                    }
+                });
             }
         });
         Self { address, all, task }
@@ -70,7 +87,7 @@ impl Receiver {
 }
 
 async fn serve(
-    mut stream: TcpStream,
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
     seen: &Mutex<Vec<Received>>,
     answer: &str,
     wait: Duration,
@@ -86,10 +103,9 @@ async fn serve(
     };
     tokio::time::sleep(wait).await;
     seen.lock().expect("no panic").push(received);
-    stream
-        .write_all(format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n").as_bytes())
-        .await
-        .ok()
+    let answer = format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n");
+    stream.write_all(answer.as_bytes()).await.ok()?;
+    stream.flush().await.ok()
 }
 
 fn parse(bytes: &[u8]) -> Option<Received> {

@@ -12,23 +12,28 @@ const SECRET: &str = "a-secret-of-the-tests-0123";
 
 /// A server with these webhooks, each `(name, url, more)`.
 async fn server(directory: &tempfile::TempDir, webhooks: &[(&str, &str, &str)]) -> Server {
+    configured(directory, webhooks).start().await
+}
+
+/// How to start it.
+pub fn configured(directory: &tempfile::TempDir, webhooks: &[(&str, &str, &str)]) -> Builder {
     let file = directory.path().join("sandkeep.toml");
     let one = |(name, url, more): &(&str, &str, &str)| {
         format!("[[webhooks]]\nname = {name:?}\nurl = {url:?}\nsecret = {SECRET:?}\n{more}\n")
     };
     std::fs::write(&file, webhooks.iter().map(one).collect::<String>()).expect("a file");
     let file = file.display().to_string();
-    Builder::default().args(&["--config", &file]).start().await
+    Builder::default().args(&["--config", &file])
 }
 
-async fn state(server: &Server, name: &str) -> Value {
+pub async fn state(server: &Server, name: &str) -> Value {
     let list = server.get("/v1/admin/webhooks").await.expect(200);
     let all = list["webhooks"].as_array().expect("a list").clone();
     all.into_iter().find(|w| w["name"] == name).unwrap_or_else(|| panic!("no {name}: {list}"))
 }
 
 /// Waits until all of these ids came; each delivery.
-async fn until_all(receiver: &Receiver, wanted: &BTreeSet<i64>) -> Vec<Received> {
+pub async fn until_all(receiver: &Receiver, wanted: &BTreeSet<i64>) -> Vec<Received> {
     eventually("all events arrive", SOON, || async {
         let all = receiver.all();
         let ids: BTreeSet<i64> = all.iter().map(Received::id).collect();
@@ -37,7 +42,7 @@ async fn until_all(receiver: &Receiver, wanted: &BTreeSet<i64>) -> Vec<Received>
     .await
 }
 
-fn ids(events: &[Value]) -> BTreeSet<i64> {
+pub fn ids(events: &[Value]) -> BTreeSet<i64> {
     events.iter().map(|e| e["id"].as_i64().expect("an id")).collect()
 }
 

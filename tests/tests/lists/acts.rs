@@ -44,13 +44,15 @@ async fn acts_reach_those_that_are_chosen_and_no_others() {
     let told: Value = serde_json::from_str(&told).expect("JSON");
     let stopped = |id: &str| json!({"id": id, "outcome": "stopped"});
     assert_eq!(told, json!([stopped("b-1"), stopped("b-2")]));
-    assert_eq!(ok(&server, &["rm", "--label", "job=43"]), "b-1\tremoved\n");
+    assert_eq!(ok(&server, &["rm", "--label", "job=43", "--yes"]), "b-1\tremoved\n");
     // Named ones are not told of, as ever.
     assert_eq!(ok(&server, &["start", "a-1", "a-2"]), "");
 
-    let (code, stdout, stderr) = verb(&server, &["rm", "--all"]);
-    assert_eq!((code, stdout.as_str()), (125, ""));
-    assert!(stderr.contains("--yes"), "{stderr}");
+    for words in [&["rm", "--all"][..], &["rm", "--prefix", "a"], &["rm", "--label", "job=42"]] {
+        let (code, stdout, stderr) = verb(&server, words);
+        assert_eq!((code, stdout.as_str()), (125, ""));
+        assert!(stderr.contains("--yes"), "{stderr}");
+    }
     assert_eq!(states(&server, "local").await.len(), 3);
     assert_eq!(
         ok(&server, &["rm", "--all", "--yes"]),
@@ -59,6 +61,59 @@ async fn acts_reach_those_that_are_chosen_and_no_others() {
     assert_eq!(states(&server, "local").await, [""; 0]);
     assert_eq!(states(&server, "bob").await.len(), 4);
     assert!(states(&server, "bob").await.iter().all(|s| s.ends_with("running")));
+}
+
+/// Runs a verb on a terminal at which somebody types this: exit code, and all that it showed.
+fn at_a_terminal(server: &Server, words: &str, typed: &str) -> (i32, String) {
+    use std::io::Write as _;
+    let command = format!("{} {words}", binary().display());
+    let mut child = std::process::Command::new("script")
+        .args(["--quiet", "--return", "--flush", "--command", &command, "/dev/null"])
+        .env("SANDKEEP_URL", &server.url)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("script of util-linux");
+    // Held open: a terminal does not end before its program.
+    let mut keys = child.stdin.take().expect("piped");
+    keys.write_all(typed.as_bytes()).expect("typed");
+    let output = child.wait_with_output().expect("it ends");
+    drop(keys);
+    let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+    (output.status.code().unwrap_or(-1), text)
+}
+
+#[tokio::test]
+async fn whoever_sits_at_a_terminal_is_asked_before_many_go() {
+    let server = Server::start().await;
+    for n in 0..12 {
+        make(&server, "local", &format!("a-{n:02}"), json!({"labels": {"job": "42"}})).await;
+    }
+    make(&server, "local", "b", json!({})).await;
+    for (words, count) in
+        [("rm --all", 13), ("rm --prefix a-0", 10), ("rm --label job=42 --prefix a-1", 2)]
+    {
+        for typed in ["no\n", "\n", "y\n", "\u{4}"] {
+            let (code, told) = at_a_terminal(&server, words, typed);
+            assert_eq!(code, 125, "{words}: {told}");
+            assert!(told.contains(&format!("Destroy {count} sandboxes")), "{told}");
+            assert!(told.contains("nothing was destroyed"), "{told}");
+        }
+    }
+    assert_eq!(states(&server, "local").await.len(), 13);
+    // What it is asked about is shown, as far as it fits.
+    let (code, told) = at_a_terminal(&server, "rm --prefix a-0", "yes\n");
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("(a-00, a-01, ") && told.contains("a-09)"), "{told}");
+    assert!(told.contains("a-09\tremoved") || told.contains("a-09  "), "{told}");
+    assert_eq!(states(&server, "local").await, ["a-10 never", "a-11 never", "b never"]);
+    // Nobody is asked who names them, says --yes, or only stops them.
+    assert_eq!(at_a_terminal(&server, "rm b", "").0, 0);
+    assert_eq!(at_a_terminal(&server, "stop --all", "").0, 0);
+    assert_eq!(at_a_terminal(&server, "rm --all --yes", "").0, 0);
+    assert_eq!(states(&server, "local").await, [""; 0]);
+    // Where there is none nobody is asked either.
+    assert_eq!(at_a_terminal(&server, "rm --all", "").0, 0);
 }
 
 #[tokio::test]

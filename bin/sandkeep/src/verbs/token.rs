@@ -42,7 +42,7 @@ enum Verb {
     },
     /// List them, oldest first: id, whose, state, made, ends, last used, label
     Ls,
-    /// Revoke some, by id; requests that begin later do not get in with them
+    /// Revoke some, by id: nobody gets in with them, and what they have under way ends
     Revoke {
         /// The tokens' ids.
         #[arg(value_name = "ID", required = true)]

@@ -46,6 +46,11 @@ impl Memory {
         Some((known.grant.clone(), due))
     }
 
+    /// Whether it is remembered, expired or not.
+    pub(super) fn knows(&self, digest: &Digest) -> bool {
+        self.known.contains_key(digest)
+    }
+
     /// Remembers a token that was read at `age`, and that it was used.
     pub(super) fn put(&mut self, age: u64, row: TokenRow, now: i64) {
         self.used.insert(row.id.clone(), now);
@@ -57,6 +62,11 @@ impl Memory {
         }
         let TokenRow { id, digest, grant, expires_at, .. } = row;
         self.known.insert(digest, Known { id, grant, expires_at, noted: now });
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
     }
 
     pub(super) fn forget(&mut self, digest: &Digest) {

@@ -51,6 +51,60 @@ async fn a_token_is_recognised_until_it_is_revoked() {
 }
 
 #[tokio::test]
+async fn whoever_waits_for_a_revocation_hears_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let keyring = open(dir.path()).await;
+    let before = keyring.revocations();
+    let (one, two) =
+        (keyring.create(&of("ada")).await.unwrap(), keyring.create(&of("ada")).await.unwrap());
+    let wait = |new: &NewToken, since| {
+        let (keyring, token) = (keyring.clone(), new.token.clone());
+        tokio::spawn(async move { keyring.revoked(&token, since).await })
+    };
+    let (first, second) = (wait(&one, before), wait(&two, before));
+    keyring.revoke(&one.info.id).await.unwrap();
+    assert_eq!(first.await.unwrap().code, ErrorCode::Unauthenticated);
+    // Also who asks when it has happened; and nobody else does, remembered or not.
+    let late = wait(&one, before).await.unwrap();
+    assert_eq!(late.code, ErrorCode::Unauthenticated);
+    assert!(tokio::time::timeout(GATHER, wait(&two, before)).await.is_err());
+    assert!(!second.is_finished());
+    keyring.revoke(&two.info.id).await.unwrap();
+    second.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_wrong_tokens_holds_up_no_reader_and_is_not_remembered() {
+    const MANY: usize = 20_000;
+    let dir = tempfile::tempdir().unwrap();
+    let keyring = open(dir.path()).await;
+    let new = keyring.create(&of("ada")).await.unwrap();
+    keyring.recognise(&new.token).await.unwrap();
+    let refusals = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let flood: Vec<_> = (0..MANY)
+        .map(|n| {
+            let (keyring, refusals) = (keyring.clone(), refusals.clone());
+            tokio::spawn(async move {
+                assert!(refused(keyring.recognise(&format!("sandkeep_{n:043}")).await));
+                refusals.fetch_add(1, Ordering::Relaxed);
+            })
+        })
+        .collect();
+    // All of them wait by now, but for some that were looked for.
+    while refusals.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    // Who is known gets in, and the store reads for others, before the flood is over.
+    keyring.recognise(&new.token).await.unwrap();
+    keyring.inner.store.auth_required().await.unwrap();
+    assert!(refusals.load(Ordering::Relaxed) < MANY / 2, "others waited for the flood");
+    for one in flood {
+        one.await.unwrap();
+    }
+    assert_eq!(keyring.inner.memory().len(), 1);
+}
+
+#[tokio::test]
 async fn what_is_no_token_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let keyring = open(dir.path()).await;

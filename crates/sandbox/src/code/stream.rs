@@ -149,10 +149,21 @@ impl CodeStream {
         self.queue.push_back(CodeEvent::End { seq, result: Box::new(result) });
     }
 
+    /// Stops the code where it still runs; the last event, which tells why.
+    pub fn break_off(&mut self, error: &Error) -> CodeEvent {
+        self.run = None;
+        self.queue.clear();
+        self.failure(error)
+    }
+
     fn fail(&mut self, error: &Error) {
-        let seq = self.count();
+        let failure = self.failure(error);
+        self.queue.push_back(failure);
+    }
+
+    fn failure(&mut self, error: &Error) -> CodeEvent {
         let failure = Some(error.body(self.clock.now_ms()));
-        self.queue.push_back(CodeEvent::Error { seq, error: None, failure });
+        CodeEvent::Error { seq: self.count(), error: None, failure }
     }
 }
 

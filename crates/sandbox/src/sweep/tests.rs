@@ -131,3 +131,62 @@ async fn a_destroyed_sandbox_is_forgotten_after_its_stops() {
     assert!(store.known(&name("s2").object_id()).await.unwrap());
     assert_eq!(store.usage(&Owner::local(), 0).await.unwrap().sandboxes, 499);
 }
+
+/// Each kind goes by its own time, and none before it.
+#[tokio::test]
+async fn each_kind_is_kept_as_long_as_it_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Options { dir: dir.path().into() }).unwrap();
+    let days = |n: i64| (n * DAY).unsigned_abs();
+    let keep =
+        Retention { stops: days(3), executions: days(5), sandboxes: days(7), events: days(9) };
+    let then = 1000 * DAY;
+    let defaults = Settings::defaults(TimeDefaults::default());
+    for id in ["stays", "goes"] {
+        let name = name(id);
+        let generation = store.start(&name, &defaults, then, None).await.unwrap().generation;
+        let stop = StopRecord {
+            generation,
+            reason: "idle".to_owned(),
+            exit_code: None,
+            cause: Cause::Idle,
+            stopped_at: then,
+        };
+        store.exec_ended(&name.object_id(), &execution(format!("e-{id}"), then)).await.unwrap();
+        store.stop(&name.object_id(), &stop, None, None).await.unwrap();
+    }
+    let (stays, goes) = (name("stays").object_id(), name("goes").object_id());
+    store.begin_destroy(&goes, then).await.unwrap();
+    store.finish_destroy(&goes, None).await.unwrap();
+    // A millisecond before each end, and behind it: stops, commands, what is gone.
+    for (age, left) in [
+        (3 * DAY, (2, 1, true)),
+        (3 * DAY + 1, (0, 1, true)),
+        (5 * DAY, (0, 1, true)),
+        (5 * DAY + 1, (0, 0, true)),
+        (7 * DAY, (0, 0, true)),
+        (7 * DAY + 1, (0, 0, false)),
+    ] {
+        sweep(&store, then + age, &keep).await.unwrap();
+        let mut stops = store.stops(&stays, 0).await.unwrap().len();
+        stops += store.stops(&goes, 0).await.unwrap().len();
+        let commands = store.executions(&stays, 9).await.unwrap().len();
+        let known = store.known(&goes).await.unwrap();
+        assert_eq!((stops, commands, known), left, "{age} ms later");
+    }
+    assert!(store.load(&stays).await.unwrap().is_some(), "what is there is not old");
+    // Events are dated by the machine's own clock.
+    let count = async || {
+        store.events(&store::EventFilter::default(), None, 100).await.unwrap().events.len()
+    };
+    let now = Clock::default().now_ms();
+    let all = count().await;
+    assert!(all >= 5, "two lives, and an end");
+    sweep_events(&store, now + 8 * DAY, &keep).await.unwrap();
+    assert_eq!(count().await, all);
+    sweep_events(&store, now + 10 * DAY, &keep).await.unwrap();
+    assert_eq!(count().await, 0);
+    // Without a word: what the contract says.
+    let usual = Retention::default();
+    assert_eq!((usual.stops, usual.sandboxes), (days(30), days(90)));
+}
