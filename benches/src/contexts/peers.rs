@@ -14,6 +14,8 @@ struct Times {
     start: Vec<f64>,
     warm: HashMap<String, Vec<f64>>,
     #[serde(default)]
+    quiet: HashMap<String, Vec<f64>>,
+    #[serde(default)]
     memory: f64,
 }
 
@@ -21,8 +23,10 @@ struct Times {
 pub struct Rival {
     /// From nothing to the first result, ms.
     pub start: f64,
-    /// Each of [`STEPS`], ms.
+    /// Each of [`STEPS`], back to back, ms.
     pub warm: Vec<f64>,
+    /// Each of them after a pause, ms; empty where that was not measured.
+    pub quiet: Vec<f64>,
     /// What one adds to the machine's memory, MiB; 0 where it was not measured.
     pub memory: f64,
 }
@@ -76,11 +80,17 @@ fn run(command: &mut Command, counts: &[String]) -> anyhow::Result<Rival> {
     let output = child.wait_with_output()?;
     ensure!(output.status.success(), "it ended with {}", output.status);
     let times: Times = serde_json::from_slice(&output.stdout)?;
-    let warm = STEPS.iter().map(|step| {
-        times.warm.get(*step).map(|t| median_ms(t)).with_context(|| format!("no time of {step:?}"))
-    });
-    let warm = warm.collect::<anyhow::Result<_>>()?;
-    Ok(Rival { start: median_ms(&times.start), warm, memory: times.memory })
+    let median = |of: &HashMap<String, Vec<f64>>, step: &str| {
+        of.get(step).map(|t| median_ms(t)).with_context(|| format!("no time of {step:?}"))
+    };
+    let warm = STEPS.iter().map(|step| median(&times.warm, step)).collect::<anyhow::Result<_>>()?;
+    let quiet = match times.quiet.is_empty() {
+        true => Vec::new(),
+        false => {
+            STEPS.iter().map(|step| median(&times.quiet, step)).collect::<anyhow::Result<_>>()?
+        }
+    };
+    Ok(Rival { start: median_ms(&times.start), warm, quiet, memory: times.memory })
 }
 
 fn native(python: &Path) -> anyhow::Result<(f64, String)> {

@@ -64,7 +64,9 @@ async fn warm(client: &Client, peers: &Peers, n: usize, report: &mut Report) -> 
     let mut saving = Vec::new();
     for (i, step) in STEPS.iter().enumerate() {
         let name = step.lines().next().unwrap_or_default();
-        for (gap, kind) in [(0, "back to back"), (100, "quiet")] {
+        let kernel = &peers.kernel;
+        let kinds = [(0, "back to back", kernel.warm[i]), (100, "quiet", kernel.quiet[i])];
+        for (gap, kind, theirs) in kinds {
             execute(client, "warm", &made.id, step).await?;
             let mut times = Vec::new();
             for _ in 0..n {
@@ -76,7 +78,7 @@ async fn warm(client: &Client, peers: &Peers, n: usize, report: &mut Report) -> 
                 saving.push(saved.context("it was not saved")? as f64);
             }
             let what = format!("warm execution of `{name} …`, saved, over HTTP, {kind}");
-            report.ratio(&what, median(&times), ("ipykernel", peers.kernel.warm[i]), 0.3);
+            report.ratio(&what, median(&times), ("ipykernel", theirs), 0.3);
         }
         let pyodide = format!("{:.2} ms, not saved, no HTTP", peers.pyodide.warm[i]);
         report.tell(&format!("pyodide in node, `{name} …`"), pyodide);

@@ -3,7 +3,8 @@
 use crate::build::{Linked, hex};
 use crate::drivers::Driver;
 use crate::instance::{AtRest, instantiate};
-use crate::pages::{NonZero, PAGE};
+use crate::memory::HUGE;
+use crate::pages::NonZero;
 use crate::runtime::Runtime;
 use crate::wasi::{Places, Sink, Wasi};
 use crate::{BaseMeta, InstanceError, Live};
@@ -50,7 +51,7 @@ impl Booted {
         Ok(Booted { live, handles })
     }
 
-    /// Writes its memory to an empty file, with holes where it is zero, and describes it. `wasm`
+    /// Writes its memory to an empty file, with holes where large pieces of it are zero, and describes it. `wasm`
     /// is the SHA-256 of the module as its package holds it, hex. The file is not synced.
     ///
     /// # Errors
@@ -58,9 +59,10 @@ impl Booted {
     pub fn write(&self, file: &File, wasm: &str) -> Result<BaseMeta, InstanceError> {
         let memory = self.live.memory.data(&self.live.store);
         file.set_len(memory.len() as u64)?;
-        for (index, page) in memory.chunks(PAGE).enumerate() {
-            if page.iter().any(|byte| *byte != 0) {
-                file.write_all_at(page, (index * PAGE) as u64)?;
+        // In large pieces: so large are then those that the kernel keeps and maps it in.
+        for (index, piece) in memory.chunks(HUGE).enumerate() {
+            if piece.iter().any(|byte| *byte != 0) {
+                file.write_all_at(piece, (index * HUGE) as u64)?;
             }
         }
         let wasi = &self.live.store.data().wasi;

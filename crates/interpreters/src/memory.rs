@@ -5,6 +5,7 @@
 //! anonymous.
 #![allow(unsafe_code)]
 
+use rustix::io::ReadWriteFlags;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -17,6 +18,9 @@ use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
 
 /// What memories grow by, bytes.
 const GRAIN: usize = 64 << 10;
+/// What the kernel maps at one stroke where file and address allow it, bytes: a base image then
+/// costs a context a few faults instead of thousands, and few entries to look through.
+pub(crate) const HUGE: usize = 2 << 20;
 
 /// A base image: the memory that contexts begin with.
 #[derive(Debug)]
@@ -91,6 +95,32 @@ impl Drop for Image {
     }
 }
 
+/// Has the kernel hold a file in memory, in pieces as large as it has them, unless it holds it
+/// already. Who maps it later then finds it there. Where that cannot be had nothing is lost but
+/// time. Blocks.
+pub(crate) fn warm(file: &File) -> io::Result<()> {
+    let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    let held = |at| {
+        let mut byte = [0; 1];
+        let mut into = [io::IoSliceMut::new(&mut byte)];
+        rustix::io::preadv2(file, &mut into, at as u64, ReadWriteFlags::NOWAIT).is_ok()
+    };
+    if (0..len).step_by(HUGE).all(held) {
+        return Ok(());
+    }
+    // JUSTIFICATION: the size of the pieces is decided by advice on a mapping, and by nothing else.
+    // SAFETY: a fresh mapping at an address that the kernel chooses; nobody reads it, and it is
+    // unmapped here.
+    unsafe {
+        let (prot, flags) = (ProtFlags::READ, MapFlags::SHARED);
+        let view = rustix::mm::mmap(ptr::null_mut(), len, prot, flags, file.as_fd(), 0)?;
+        let _ = rustix::mm::madvise(view, len, Advice::LinuxHugepage);
+        let read = rustix::mm::madvise(view, len, Advice::LinuxPopulateRead);
+        rustix::mm::munmap(view, len)?;
+        Ok(read?)
+    }
+}
+
 thread_local! {
     /// The image that the next memory of this least size made on this thread begins with. (The
     /// runtime may make others: a heap for exceptions.)
@@ -139,8 +169,9 @@ unsafe impl MemoryCreator for Memories {
 /// Address space for one memory; its beginning is accessible.
 struct Reservation {
     base: NonNull<c_void>,
-    /// All of it, the guard included, bytes.
+    /// All that was mapped, with the guard and what aligns the base, bytes; it begins here.
     total: usize,
+    whole: NonNull<c_void>,
     /// All but the guard, bytes.
     capacity: usize,
     /// What is accessible, bytes.
@@ -161,18 +192,22 @@ impl Reservation {
             return Err(io::Error::other("the base image is larger than the memory may be"));
         }
         let total = capacity.checked_add(guard).ok_or(io::ErrorKind::OutOfMemory)?.max(GRAIN);
+        let total = total.checked_add(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // JUSTIFICATION: compiled code leaves out checks because of this reservation.
         // SAFETY: a fresh mapping at an address that the kernel chooses.
-        let base = unsafe {
+        let whole = unsafe {
             rustix::mm::mmap_anonymous(ptr::null_mut(), total, ProtFlags::empty(), flags)?
         };
-        let base = NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?;
-        let memory = Reservation { base, total, capacity, size: 0, image };
+        let whole = NonNull::new(whole).ok_or(io::ErrorKind::OutOfMemory)?;
+        // JUSTIFICATION: an aligned address is found by pointer arithmetic alone.
+        // SAFETY: less than `HUGE` is added, and that much more was mapped.
+        let base = unsafe { whole.byte_add(whole.as_ptr().align_offset(HUGE)) };
+        let memory = Reservation { base, total, whole, capacity, size: 0, image };
         // A context costs what it writes, page by page; where that is not to be had, it costs more.
         // JUSTIFICATION: a context that writes one byte must not take 2 MiB.
         // SAFETY: the range is this mapping, and the advice changes no contents.
-        let _ = unsafe { rustix::mm::madvise(base.as_ptr(), total, Advice::LinuxNoHugepage) };
+        let _ = unsafe { rustix::mm::madvise(whole.as_ptr(), total, Advice::LinuxNoHugepage) };
         Ok(memory)
     }
 
@@ -211,7 +246,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         // JUSTIFICATION: what was mapped is unmapped.
         // SAFETY: the runtime lets go of a memory only when nothing runs in it.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr(), self.total) };
+        let _ = unsafe { rustix::mm::munmap(self.whole.as_ptr(), self.total) };
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::memory::Image;
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -63,9 +64,25 @@ impl PageMap {
     /// among them.
     pub fn written(&self, memory: &[u8]) -> Vec<PageIndex> {
         let pages = memory.len() / PAGE;
-        self.scan(memory, pages).unwrap_or_else(|| (0..pages as PageIndex).collect())
+        self.ask(memory)
+            .or_else(|| self.scan(memory, pages))
+            .unwrap_or_else(|| (0..pages as PageIndex).collect())
     }
 
+    /// By one call that looks at nothing else; kernels before 6.7 do not have it.
+    fn ask(&self, memory: &[u8]) -> Option<Vec<PageIndex>> {
+        let start = memory.as_ptr() as u64;
+        let range = start..start + memory.len() as u64;
+        let mut written = Vec::new();
+        let found = |found: std::ops::Range<u64>| {
+            let page = |address: u64| ((address - start) / PAGE as u64) as PageIndex;
+            written.extend(page(found.start)..page(found.end));
+        };
+        spawner::pagemap::written(self.0.as_ref()?.as_fd(), range, found).ok()?;
+        Some(written)
+    }
+
+    /// The same, from the whole map.
     fn scan(&self, memory: &[u8], pages: usize) -> Option<Vec<PageIndex>> {
         let map = self.0.as_ref()?;
         let first = memory.as_ptr() as u64 / PAGE as u64;
@@ -95,11 +112,27 @@ pub fn page(memory: &[u8], index: PageIndex) -> &[u8] {
     memory.get(start..start + PAGE).unwrap_or(&ZERO)
 }
 
-/// The pages among `written` that differ from the base, which goes on in zeros, in order.
-pub fn diff(memory: &[u8], base: &[u8], written: &[PageIndex]) -> Vec<(PageIndex, Content)> {
-    let differs = |index: &PageIndex| page(memory, *index) != page(base, *index);
-    let written = written.iter().copied().filter(differs);
-    written.map(|index| (index, Content::of(page(memory, index)))).collect()
+/// The pages among `written` that differ from the base, which goes on in zeros, in order. `known`
+/// are those that did before, with what they held, in order: what has the same hash still does.
+pub fn diff(
+    memory: &[u8],
+    base: &[u8],
+    written: &[PageIndex],
+    known: &[(PageIndex, Content)],
+) -> Vec<(PageIndex, Content)> {
+    let mut known = known.iter().peekable();
+    let mut found = Vec::with_capacity(known.len());
+    for index in written {
+        while known.next_if(|(before, _)| before < index).is_some() {}
+        let now = page(memory, *index);
+        match known.next_if(|(before, _)| before == index) {
+            // The base, as cold as it lies there, need not be looked at.
+            Some((_, before)) if Content::of(now) == *before => found.push((*index, *before)),
+            _ if now != page(base, *index) => found.push((*index, Content::of(now))),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Which 4 KiB pages of a base hold a byte that is not zero, a bit for each.

@@ -1,5 +1,6 @@
 //! What is kept of a context beside its packs.
 
+use crate::pack::BLOCK;
 use crate::wasi::SavedFd;
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +50,8 @@ impl Snapshot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackRef {
-    /// Its file's name. Two packs of one name have the same bytes.
+    /// Its file's name. A file that no snapshot names any more may be written over by a later
+    /// pack, under the same name: only the hash tells them apart.
     pub file: String,
     /// Its hash, hex.
     pub hash: String,
@@ -59,13 +61,10 @@ pub struct PackRef {
     pub bytes: u64,
 }
 
-/// Size of a block that a file's size is rounded up to, bytes.
-const BLOCK: u64 = 4096;
-
 impl PackRef {
     /// What it takes on the disk, bytes.
     pub fn disk_bytes(&self) -> u64 {
-        self.bytes.next_multiple_of(BLOCK)
+        self.bytes.next_multiple_of(BLOCK as u64)
     }
 }
 

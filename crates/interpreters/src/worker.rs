@@ -77,7 +77,9 @@ fn runtime(
         let builds = mapped.reopen(&Path::new("/").join(ENGINES));
         let worker = Worker { out: Out(out), contexts, jobs: Arc::default(), builds };
         worker.out.tell(&FromWorker::Ready, Vec::new());
-        worker.serve(Reader::new(socket)).await
+        // Among the threads that run guests: what it spawns need not be handed to another.
+        let served = tokio::spawn(async move { worker.serve(Reader::new(socket)).await });
+        served.await.map_err(io::Error::other)?
     });
     // Guests that still run have nobody who waits for them.
     runtime.shutdown_background();

@@ -12,6 +12,7 @@ pub mod channel;
 mod helper;
 mod ident;
 pub mod jail;
+pub mod pagemap;
 mod probe;
 pub mod protocol;
 mod reexecuted;

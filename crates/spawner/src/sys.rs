@@ -3,6 +3,7 @@
 //! Helper, supervisor and what they fork are single-threaded: a fork may go on as ordinary
 //! Rust. Nothing here is for a process with threads unless it says so.
 
+use crate::pagemap::{PAGEMAP_SCAN, Scan};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -342,6 +343,11 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     request[16..18].copy_from_slice(&(libc::IFF_UP as u16).to_ne_bytes());
     call!(libc::SYS_ioctl, socket.as_raw_fd(), libc::SIOCSIFFLAGS, request.as_ptr())?;
     Ok(())
+}
+
+/// Fills the regions that `scan` names with what it asks for; how many there are.
+pub(crate) fn scan_pages(map: BorrowedFd<'_>, scan: &mut Scan) -> io::Result<usize> {
+    call!(libc::SYS_ioctl, map.as_raw_fd(), PAGEMAP_SCAN, &raw mut *scan)
 }
 
 /// Sets the host name of this UTS namespace.

@@ -80,6 +80,12 @@ impl Workspace {
         self.ledger.room()
     }
 
+    /// The same where that takes no time: it was counted just now, or there is little. `None`: it
+    /// has to be counted.
+    pub fn room_now(&self) -> Option<Room> {
+        self.ledger.room_now()
+    }
+
     /// Somebody else wrote much: the next question counts anew.
     pub fn forget_usage(&self) {
         self.ledger.forget();

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const AGE: Duration = Duration::from_millis(10);
 /// Believed at least this many times as long as it took.
 const COST: u32 = 20;
+/// So few entries are counted where anybody asks, without a thread for it.
+const FEW: u64 = 32;
 /// Longest wait before something that does not fit is counted again.
 const WAIT: Duration = Duration::from_secs(1);
 
@@ -84,6 +86,13 @@ struct Book {
     added: Usage,
 }
 
+impl Book {
+    /// Whether the count is not old.
+    fn is_fresh(&self) -> bool {
+        self.counted.is_some_and(|(at, took)| at.elapsed() < AGE.max(took * COST))
+    }
+}
+
 /// Keeps the count of one workspace.
 pub(crate) struct Ledger {
     root: OwnedFd,
@@ -110,18 +119,34 @@ impl Ledger {
     /// What may be added, by a count that is not old. Blocks.
     pub fn room(&self) -> Result<Room, Error> {
         let book = self.fresh(self.book())?;
+        Ok(self.left(&book))
+    }
+
+    /// The same where it takes no time: the count is not old, or little is there to be counted.
+    pub fn room_now(&self) -> Option<Room> {
+        let mut book = self.book.try_lock().ok()?;
+        if !book.is_fresh() {
+            if book.counting || book.usage.entries > FEW {
+                return None;
+            }
+            let began = Instant::now();
+            let few = Limits { entries: FEW, ..self.limits };
+            book.usage = count(&self.root, few).ok().filter(|usage| usage.entries <= FEW)?;
+            book.counted = Some((began, began.elapsed()));
+        }
+        Some(self.left(&book))
+    }
+
+    fn left(&self, book: &Book) -> Room {
         let used = book.usage.plus(book.claimed);
-        Ok(Room {
+        Room {
             bytes: self.limits.bytes.saturating_sub(used.bytes),
             entries: self.limits.entries.saturating_sub(used.entries),
-        })
+        }
     }
 
     fn fresh<'a>(&'a self, book: MutexGuard<'a, Book>) -> Result<MutexGuard<'a, Book>, Error> {
-        match book.counted {
-            Some((at, took)) if at.elapsed() < AGE.max(took * COST) => Ok(book),
-            _ => self.count(book),
-        }
+        if book.is_fresh() { Ok(book) } else { self.count(book) }
     }
 
     /// Counts, or waits for the count that is under way.

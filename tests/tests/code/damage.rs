@@ -92,12 +92,14 @@ async fn on_a_full_disk_the_context_is_as_before() {
     assert_eq!(error["context"]["rolledBack"], true);
     let context = told(&server, "s", &id).await;
     assert_eq!((&context["executions"], &context["snapshot"]["stale"]), (&json!(1), &json!(true)));
+    assert_eq!(packs(&server, "s", &id).len(), 1, "nothing of it is left");
     std::fs::remove_file(&fill).expect("removed");
     let answer = run(&server, "s", &id, "x").await;
     assert_eq!(text(&answer), "41", "as before it");
     let context = told(&server, "s", &id).await;
     assert_eq!((&context["executions"], &context["snapshot"]["stale"]), (&json!(2), &json!(false)));
-    assert_eq!(packs(&server, "s", &id).len(), 1, "nothing of it is left");
+    // The last one, and the one before, which the next is written over.
+    assert_eq!(packs(&server, "s", &id).len(), 2);
     server.kill();
     server.restart().await;
     assert_eq!(text(&run(&server, "s", &id, "x").await), "41");

@@ -22,12 +22,11 @@ impl Instance {
         self.rest.check(&self.build.linked, &mut self.live)?;
         let memory = self.live.memory.data(&self.live.store);
         let written = self.runtime.pages.written(memory);
-        let now = pages::diff(memory, self.build.image.bytes(), &written);
-
         let (before, known, lists) = match &self.saved {
             Some(saved) => (saved.pages.as_slice(), &*saved.snapshot.packs, &*saved.packs),
             None => (&[][..], &[][..], &[][..]),
         };
+        let now = pages::diff(memory, self.build.image.bytes(), &written, before);
         let changed = changes(before, &now);
         let keep = keep(changed.len(), now.len(), lists);
         let (list, content) = match keep {

@@ -31,7 +31,7 @@ fn what_was_written_is_read() {
         assert_eq!(page(&restored, index), page(&memory, index));
     }
     assert_eq!(page(&restored, 4), page(&base, 4));
-    assert_eq!(differ, diff(&restored, &base, &(0..8).collect::<Vec<_>>()));
+    assert_eq!(differ, diff(&restored, &base, &(0..8).collect::<Vec<_>>(), &[]));
 }
 
 #[test]
@@ -68,14 +68,14 @@ fn a_page_that_changed_in_a_few_bytes_takes_next_to_nothing() {
     memory.extend(vec![7; PAGE]);
     let pages: Vec<_> = (0..17).map(|index| of(&memory, index)).collect();
     let pack = write(&BUILD, 1, &memory, &base, &pages).expect("it is written");
-    assert!(pack.bytes.len() < 2 * PAGE, "{} bytes", pack.bytes.len());
+    assert!(pack.bytes.len() <= 2 * PAGE, "{} bytes", pack.bytes.len());
     let read = Pack::read(&pack.bytes, &pack.hash, &BUILD).expect("it is whole");
     assert_eq!((read.pages[0].1, read.pages[3].1), (Change::Words, Change::Data));
     let mut restored = base.clone();
     restored.extend(vec![0; PAGE]);
     let differ = apply(&[read], &mut restored).expect("it fits");
     assert_eq!(restored, memory);
-    assert_eq!(differ, diff(&memory, &base, &(0..17).collect::<Vec<_>>()));
+    assert_eq!(differ, diff(&memory, &base, &(0..17).collect::<Vec<_>>(), &[]));
 }
 
 #[test]

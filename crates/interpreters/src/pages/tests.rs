@@ -12,7 +12,7 @@ fn negated_doubles_differ() {
     }
     let mut negated = base.clone();
     negated.chunks_exact_mut(8).for_each(|slot| slot[7] ^= 0x80);
-    assert_eq!(diff(&negated, &base, &[0]).len(), 1);
+    assert_eq!(diff(&negated, &base, &[0], &[]).len(), 1);
     assert_ne!(Content::of(&negated), Content::of(&base));
 }
 
@@ -21,7 +21,7 @@ fn pages_beyond_the_base_are_compared_with_zeros() {
     let base = memory(2);
     let mut grown = memory(4);
     grown[3 * PAGE] = 1;
-    let found = diff(&grown, &base, &[0, 1, 2, 3]);
+    let found = diff(&grown, &base, &[0, 1, 2, 3], &[]);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].0, 3);
 }
@@ -31,7 +31,28 @@ fn a_page_that_became_zero_is_told_apart_from_one_that_did_not_change() {
     let base = vec![7u8; 3 * PAGE];
     let mut now = base.clone();
     now[PAGE..2 * PAGE].fill(0);
-    assert_eq!(diff(&now, &base, &[0, 1, 2]), vec![(1, Content::Zero)]);
+    assert_eq!(diff(&now, &base, &[0, 1, 2], &[]), vec![(1, Content::Zero)]);
+}
+
+#[test]
+fn what_differed_before_is_found_by_its_hash_and_looked_at_anew_where_it_is_another() {
+    let base = vec![7u8; 6 * PAGE];
+    let mut now = base.clone();
+    (1..6).for_each(|page| now[page * PAGE] = 1);
+    let all: Vec<_> = (0..6).collect();
+    let before = diff(&now, &base, &all, &[]);
+    assert_eq!(before.len(), 5);
+    assert_eq!(diff(&now, &base, &all, &before), before);
+    // One as in the base again, one with other bytes, one zero, one new.
+    now[PAGE] = 7;
+    now[2 * PAGE] = 2;
+    now[3 * PAGE..4 * PAGE].fill(0);
+    now[0] = 9;
+    let after = diff(&now, &base, &all, &before);
+    assert_eq!(after, diff(&now, &base, &all, &[]));
+    assert_eq!(after.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 2, 3, 4, 5]);
+    // What is not among those that were written is not found, whatever it was before.
+    assert_eq!(diff(&now, &base, &[4], &before), [after[3]]);
 }
 
 #[test]
@@ -63,5 +84,9 @@ fn the_page_map_knows_what_was_written() {
     memory[63 * PAGE] = 1;
     let written = map.written(memory);
     assert!(written.contains(&5) && written.contains(&63));
+    // The whole map says the same as the call that asks for it, where the kernel has that.
+    let scanned = map.scan(memory, 64).expect("it is there");
+    assert_eq!(scanned, written);
+    assert!(map.ask(memory).is_none_or(|asked| asked == scanned));
     assert_eq!(PageMap::unknown().written(memory).len(), 64);
 }

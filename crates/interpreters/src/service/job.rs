@@ -21,6 +21,9 @@ pub struct Job {
     pub snapshot: Option<Snapshot>,
     /// Where the context's packs are; [`PackDir::none`] where nothing is saved.
     pub packs: PackDir,
+    /// A file among them that nothing names any more: the new pack may be written over it. Whatever
+    /// comes of the execution, it is not to be used for another.
+    pub spare: Option<String>,
     /// The code.
     pub code: String,
     /// The whole environment.

@@ -21,8 +21,10 @@ pub use packs::{NewPack, PackDir};
 pub use worker::{Worker, WorkerSpec};
 
 use crate::engines::EngineBuild;
+use crate::memory;
 use index::Index;
 use process::Process;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use zygote::Zygote;
@@ -78,7 +80,26 @@ impl Interpreters {
         let shared = Shared { options, index, zygote, processes: Mutex::default() };
         let interpreters = Self(Arc::new(shared));
         interpreters.0.zygote().await?;
+        interpreters.warm();
         Ok(interpreters)
+    }
+
+    /// Has the kernel read what contexts are made of, beside everything else: else the first
+    /// executions after a boot of the machine do it, page by page.
+    fn warm(&self) {
+        let cache = self.0.index.cache();
+        let of = |build: &EngineBuild| [cache.path(&build.module), cache.path(&build.image)];
+        let files: BTreeSet<PathBuf> = self.engines().iter().flat_map(of).collect();
+        let work = move || {
+            for path in files {
+                let read = std::fs::File::open(&path).and_then(|file| memory::warm(&file));
+                if let Err(error) = read {
+                    tracing::debug!(path = %path.display(), %error, "not read ahead");
+                }
+            }
+        };
+        // Nothing depends on it.
+        let _ = std::thread::Builder::new().name("warm".into()).spawn(work);
     }
 
     /// The newest build of each engine that is installed and runs here. Read again where the

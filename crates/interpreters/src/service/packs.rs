@@ -1,9 +1,10 @@
 //! The directory of a context's packs, seen from the server.
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// The directory of a context's packs.
@@ -32,10 +33,21 @@ impl PackDir {
         Ok(rustix::fs::openat2(self.dir()?, file, flags, Mode::empty(), resolve)?)
     }
 
-    /// Writes a pack under a name that no other has, and syncs it and the name.
-    pub(crate) async fn write(&self, seq: u64, bytes: Vec<u8>) -> io::Result<NewPack> {
+    /// Writes a pack, and syncs it and its name: over a file that nothing names any more, else
+    /// under a name that no other has.
+    pub(crate) async fn write(
+        &self,
+        seq: u64,
+        bytes: Vec<u8>,
+        spare: Option<String>,
+    ) -> io::Result<NewPack> {
         let dir = self.dir()?.clone();
         blocking(move || {
+            if let Some(spare) = spare
+                && let Some(pack) = write_over(&dir, spare, &bytes)?
+            {
+                return Ok(pack);
+            }
             let (pack, file) = write(dir.clone(), seq, &bytes)?;
             file.sync_data()?;
             // Most file systems have written the name with it, and then this is nothing.
@@ -62,6 +74,30 @@ fn write(dir: Arc<OwnedFd>, seq: u64, bytes: &[u8]) -> io::Result<(NewPack, File
     let mut out = File::from(fd);
     out.write_all(bytes)?;
     Ok((pack, out))
+}
+
+/// Neither a name nor, most times, room has to be found and synced then. `None`: it cannot be had,
+/// or is another context's too; then it is gone from here.
+fn write_over(dir: &Arc<OwnedFd>, file: String, bytes: &[u8]) -> io::Result<Option<NewPack>> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let fd = match rustix::fs::openat2(&**dir, &*file, flags, Mode::empty(), resolve) {
+        Ok(fd) => fd,
+        Err(_) => return Ok(None),
+    };
+    // Whatever comes of it, nothing else is to be made of this file.
+    let pack = NewPack { dir: Some(dir.clone()), file };
+    let stat = rustix::fs::fstat(&fd)?;
+    if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink != 1 {
+        return Ok(None);
+    }
+    let out = File::from(fd);
+    out.write_all_at(bytes, 0)?;
+    if u64::try_from(stat.st_size) != Ok(bytes.len() as u64) {
+        out.set_len(bytes.len() as u64)?;
+    }
+    out.sync_data()?;
+    Ok(Some(pack))
 }
 
 /// A pack that was written and that nothing names yet. Dropping it removes it.

@@ -67,7 +67,8 @@ impl Worker {
     ///
     /// # Errors
     /// See [`Error`]; after each of them the context is as before.
-    pub async fn execute(&self, job: Job, events: mpsc::Sender<Event>) -> Result<Done, Error> {
+    pub async fn execute(&self, mut job: Job, events: mpsc::Sender<Event>) -> Result<Done, Error> {
+        let spare = job.spare.take();
         let Job { packs, stdin, snapshot, timeout, .. } = &job;
         let (packs, before, timeout) = (packs.clone(), snapshot.clone(), *timeout);
         let stdin = stdin.clone();
@@ -76,8 +77,10 @@ impl Worker {
         let message = ToWorker::Execute(Box::new(execute(flight.id, job)));
         let invalid = |e: std::io::Error| Error::Failed(e.to_string());
         flight.process.tell(&message, stdin, Vec::new()).map_err(invalid)?;
-        let ran =
-            tokio::time::timeout(timeout + GRACE, follow(&mut flight, &packs, before, events));
+        let ran = tokio::time::timeout(
+            timeout + GRACE,
+            follow(&mut flight, &packs, spare, before, events),
+        );
         let ended = match ran.await {
             Ok(ended) => ended,
             Err(_) => {
@@ -167,6 +170,7 @@ fn execute(id: u64, job: Job) -> Execute {
 async fn follow(
     flight: &mut InFlight,
     packs: &PackDir,
+    spare: Option<String>,
     before: Option<Snapshot>,
     events: mpsc::Sender<Event>,
 ) -> Result<Done, Error> {
@@ -186,7 +190,7 @@ async fn follow(
             }
             FromWorker::Done { end, .. } => {
                 flight.process.set_warm_bytes(end.warm_bytes);
-                return save(*end, body, packs, before).await;
+                return save(*end, body, packs, spare, before).await;
             }
             FromWorker::Failed { failure, .. } => {
                 return Err(match failure {
@@ -234,6 +238,7 @@ async fn save(
     end: End,
     body: Vec<u8>,
     packs: &PackDir,
+    spare: Option<String>,
     before: Option<Snapshot>,
 ) -> Result<Done, Error> {
     let mut done = Done {
@@ -262,7 +267,7 @@ async fn save(
     let mut written = None;
     if let Some(mut new) = new {
         new.bytes = body.len() as u64;
-        let made = packs.write(snapshot.seq, body).await.map_err(Error::Save)?;
+        let made = packs.write(snapshot.seq, body, spare).await.map_err(Error::Save)?;
         new.file = made.file().to_owned();
         snapshot.packs.push(new);
         written = Some(made);

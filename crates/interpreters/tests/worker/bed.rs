@@ -140,6 +140,7 @@ impl Context {
             build: self.build.clone(),
             snapshot: self.snapshot.clone(),
             packs: self.packs.clone(),
+            spare: None,
             code: code.to_owned(),
             env: BTreeMap::from([("GIVEN".to_owned(), "yes".to_owned())]),
             cwd: "/workspace".to_owned(),

@@ -175,6 +175,7 @@ impl crate::Sandboxes {
             () = queue.deleted() => return Err(no_context(id)),
             turn = queue.turn() => turn?,
         };
+        queue.forget_known();
         let row = self.find(busy.object(), id).await?;
         Ok(Turn { row, live, _queue: queue, busy, _in_use: in_use, _turn: turn })
     }

@@ -8,7 +8,7 @@ use crate::{Sandboxes, errors};
 use interpreters::Error as WorkerError;
 use interpreters::engines::EngineBuild;
 use interpreters::wasi::Room;
-use interpreters::{Done, Event, Job, NewPack, PackDir, Saved};
+use interpreters::{Done, Event, Job, NewPack, PackDir, PackRef, Saved};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,8 +73,13 @@ impl Sandboxes {
         let mut turns = None;
         let row = match &request.context_id {
             Some(id) => {
-                turns = live.known_queue(id).and_then(|queue| queue.at_rest());
-                let row = self.find(busy.object(), id).await?;
+                let known = live.known_queue(id).and_then(|queue| queue.at_rest());
+                let (at, row) = known.map_or((None, None), |(turns, row)| (Some(turns), row));
+                turns = at;
+                let row = match row {
+                    Some(row) => row,
+                    None => self.find(busy.object(), id).await?,
+                };
                 live.prepare(&self.world).await?;
                 row
             }
@@ -155,11 +160,12 @@ impl Execution {
         tokio::spawn(async move {
             let (object, context) = (self.busy.object(), &self.context);
             if untidy {
+                self.queue.forget_known();
                 packs::sweep(&world, object, context).await;
             } else if !old.is_empty()
                 && let Ok(dir) = self.live.packs(&world, &self.queue, context).await
             {
-                packs::discard(&world, object, context, dir, old).await;
+                packs::discard(&world, object, context, &self.queue, dir, old).await;
             }
             drop((turn, self));
         });
@@ -172,20 +178,31 @@ impl Execution {
         read: Option<(ContextRow, u64)>,
         events: mpsc::Sender<Event>,
         stop: impl Future<Output = Error>,
-        old: &mut Vec<String>,
+        old: &mut Vec<PackRef>,
     ) -> Result<Ended> {
         // What was read before may have changed, where others had their turn since.
         let row = match read {
             Some((row, turns)) if self.queue.was_next(turns) => row,
             _ => self.sandboxes.find(self.busy.object(), &self.context).await?,
         };
+        // Known again when this has ended well.
+        self.queue.set_row(None);
         let build = self.sandboxes.build_of(&row)?;
         let began = Instant::now();
+        let spare = self.queue.take_spare();
         let outcome = tokio::select! {
             biased;
             error = stop => Err(error),
-            outcome = self.execute(world, &row, &build, events) => outcome,
+            outcome = self.execute(world, &row, &build, spare.clone(), events) => outcome,
         };
+        if let Some(spare) = spare {
+            match &outcome {
+                Ok(Done { saved: Some(Saved { pack: Some(_), .. }), .. }) => {}
+                Ok(_) => drop(self.queue.set_spare(spare)),
+                // What became of it nobody knows.
+                Err(_) => self.queue.make_untidy(),
+            }
+        }
         let ended = match outcome {
             Ok(done) => self.commit(world, &row, &build, done, began, old).await,
             Err(error) => {
@@ -219,12 +236,19 @@ impl Execution {
         world: &Arc<World>,
         row: &ContextRow,
         build: &EngineBuild,
+        spare: Option<String>,
         events: mpsc::Sender<Event>,
     ) -> Result<Done> {
-        let workspace = self.live.workspace(world).await?.clone();
-        let room = tokio::task::spawn_blocking(move || workspace.room()).await;
-        let room = room.map_err(|e| errors::internal("counting the workspace", e))?;
-        let room = room.map_err(|e| errors::internal("counting the workspace", e))?;
+        let workspace = self.live.workspace(world).await?;
+        let room = match workspace.room_now() {
+            Some(room) => room,
+            None => {
+                let workspace = workspace.clone();
+                let room = tokio::task::spawn_blocking(move || workspace.room()).await;
+                let room = room.map_err(|e| errors::internal("counting the workspace", e))?;
+                room.map_err(|e| errors::internal("counting the workspace", e))?
+            }
+        };
         let directory = self.live.packs(world, &self.queue, &row.id).await?;
         let directory = directory.try_clone().map_err(|e| errors::internal("running code", e))?;
         let worker = self.live.worker(world).await?;
@@ -233,6 +257,7 @@ impl Execution {
             build: build.clone(),
             snapshot: row.snapshot.as_ref().map(packs::manifest).transpose()?,
             packs: PackDir::new(directory),
+            spare,
             env: super::env::merged(self.busy.env_vars(), &row.env_vars, &self.request.env_vars),
             cwd: row.cwd.clone(),
             room: Room { bytes: room.bytes, entries: room.entries },
@@ -254,7 +279,7 @@ impl Execution {
         build: &EngineBuild,
         done: Done,
         began: Instant,
-        old: &mut Vec<String>,
+        old: &mut Vec<PackRef>,
     ) -> Result<Ended> {
         let now = world.clock.now_ms();
         let mut state = ContextState {
@@ -279,8 +304,8 @@ impl Execution {
                 let manifest = serde_json::to_string(&snapshot)
                     .map_err(|e| errors::internal("writing a snapshot", e))?;
                 if let Some(before) = row.snapshot.as_ref().map(packs::manifest).transpose()? {
-                    replaced.extend(before.packs.into_iter().map(|pack| pack.file));
-                    replaced.retain(|file| snapshot.packs.iter().all(|pack| pack.file != *file));
+                    replaced = before.packs;
+                    replaced.retain(|old| snapshot.packs.iter().all(|pack| pack.file != old.file));
                 }
                 let (wasm, base) = (snapshot.wasm, snapshot.base);
                 state.snapshot = Some(SnapshotRow { wasm, base, taken_at: now, manifest });
@@ -288,6 +313,15 @@ impl Execution {
             }
             self.save(world, &state, pack).await?;
             *old = replaced;
+            self.queue.set_row(Some(ContextRow {
+                version: state.version.clone(),
+                cwd: state.cwd.clone(),
+                executions: state.executions,
+                snapshot: state.snapshot.clone(),
+                last_used: row.last_used.max(now),
+                stale: false,
+                ..row.clone()
+            }));
             took = Some(snapshot_ms + committing.elapsed().as_millis() as u64);
         }
         let ttl = self.busy.settings().time.idle_ttl_ms;
@@ -374,6 +408,7 @@ pub(super) fn job(request: &CodeRequest, build: &EngineBuild) -> Job {
         build: build.clone(),
         snapshot: None,
         packs: PackDir::none(),
+        spare: None,
         code: request.code.clone(),
         env: BTreeMap::new(),
         cwd: "/workspace".to_owned(),

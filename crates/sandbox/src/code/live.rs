@@ -9,11 +9,12 @@ use crate::errors;
 use crate::world::World;
 use containers::IdRange;
 use interpreters::{Worker, WorkerSpec};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use store::ContextRow;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard, watch};
 use tokio::time::Instant;
 use types::{Error, ErrorCode, ObjectId, Result};
@@ -56,7 +57,20 @@ pub(super) struct Queue {
     packs: OnceCell<OwnedFd>,
     /// Packs that no row names may lie there.
     untidy: AtomicBool,
+    known: Mutex<Known>,
     deleted: watch::Sender<bool>,
+}
+
+/// What the last execution knew, so that the next one need not ask for it. Whoever else has the
+/// turn makes it unknown.
+#[derive(Default)]
+struct Known {
+    /// The context's row.
+    row: Option<ContextRow>,
+    /// A pack that nothing names and nobody reads any more.
+    spare: Option<String>,
+    /// Packs that checkpoints name.
+    kept: Option<Arc<BTreeSet<Vec<u8>>>>,
 }
 
 /// Keeps the worker from being taken for idle.
@@ -90,11 +104,46 @@ impl Queue {
         Ok(turn)
     }
 
-    /// Where nobody has the turn: how many there were. What is read of the context after this is
-    /// true for whoever [took the next one](Queue::was_next).
-    pub fn at_rest(&self) -> Option<u64> {
+    /// Where nobody has the turn: how many there were, and the context's row where it is known.
+    /// That, and what is read of the context after this, is true for whoever
+    /// [took the next one](Queue::was_next).
+    pub fn at_rest(&self) -> Option<(u64, Option<ContextRow>)> {
         let _turn = self.turn.try_lock().ok()?;
-        Some(self.turns.load(Ordering::Acquire))
+        Some((self.turns.load(Ordering::Acquire), self.known().row.clone()))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For who has the turn and changes the context by other means than an execution.
+    pub fn forget_known(&self) {
+        *self.known() = Known::default();
+    }
+
+    /// For who has the turn: the row is this one, or is to be read again.
+    pub fn set_row(&self, row: Option<ContextRow>) {
+        self.known().row = row;
+    }
+
+    /// For who has the turn: a pack that may be written over. Its name is the caller's alone then.
+    pub fn take_spare(&self) -> Option<String> {
+        self.known().spare.take()
+    }
+
+    /// For who has the turn: this one may be written over. Gives the one that it takes the place of.
+    pub fn set_spare(&self, spare: String) -> Option<String> {
+        self.known().spare.replace(spare)
+    }
+
+    /// For who has the turn: the packs that checkpoints name, where that is known.
+    pub fn kept(&self) -> Option<Arc<BTreeSet<Vec<u8>>>> {
+        self.known().kept.clone()
+    }
+
+    /// For who has the turn and has read them.
+    pub fn set_kept(&self, kept: Arc<BTreeSet<Vec<u8>>>) {
+        self.known().kept = Some(kept);
     }
 
     /// Whether the turn that the caller has is the first one since then.
@@ -116,6 +165,7 @@ impl Queue {
     pub fn turn_now(&self) -> Option<OwnedMutexGuard<()>> {
         let turn = self.turn.clone().try_lock_owned().ok()?;
         self.turns.fetch_add(1, Ordering::AcqRel);
+        self.forget_known();
         Some(turn)
     }
 
@@ -170,6 +220,7 @@ impl Live {
                 waiting: AtomicUsize::new(0),
                 packs: OnceCell::new(),
                 untidy: AtomicBool::new(false),
+                known: Mutex::default(),
                 deleted: watch::Sender::new(false),
             })
         });
@@ -179,6 +230,16 @@ impl Live {
     /// The context is no more.
     pub fn remove_queue(&self, context: &str) {
         self.queues().remove(context);
+    }
+
+    /// The packs that were to be written over, each with its directory. Nobody runs code any more.
+    fn take_spares(&self) -> Vec<(OwnedFd, String)> {
+        let queues = self.queues();
+        let spare = |queue: &Arc<Queue>| {
+            let spare = queue.take_spare()?;
+            Some((queue.packs.get()?.try_clone().ok()?, spare))
+        };
+        queues.values().filter_map(spare).collect()
     }
 
     /// The workspace, made where it is not there.
@@ -266,7 +327,10 @@ async fn end_when_idle(live: Weak<Live>, world: Weak<World>) {
         match due {
             Err(rest) => wait = rest.min(Duration::from_secs(60)),
             Ok(()) => {
-                world.code.forget_idle(&live);
+                if world.code.forget_idle(&live) {
+                    let spares = live.take_spares();
+                    tokio::task::spawn_blocking(move || packs::remove_spares(spares));
+                }
                 return;
             }
         }
@@ -303,15 +367,17 @@ impl Code {
         Ok((live.clone(), InUse(live)))
     }
 
-    /// Forgets a sandbox's code without a worker that works; a new one begins anew.
-    fn forget_idle(&self, live: &Arc<Live>) {
+    /// Forgets a sandbox's code without a worker that works; a new one begins anew. `false`: it is
+    /// in use after all, or forgotten already.
+    fn forget_idle(&self, live: &Arc<Live>) -> bool {
         let mut all = self.all();
         // Nobody is in it, and nobody can enter while the map is held: there are never two.
         if live.activity().under_way == 0
             && all.get(&live.object).is_some_and(|known| Arc::ptr_eq(known, live))
         {
-            all.remove(&live.object);
+            return all.remove(&live.object).is_some();
         }
+        false
     }
 
     /// Ends the worker of a sandbox that goes. Its executions have ended.

@@ -4,15 +4,20 @@
 //! any more; so a crash leaves files too many, never too few. Only who has the context's turn
 //! publishes or removes.
 
+use super::live::Queue;
 use crate::errors;
 use crate::world::World;
-use interpreters::Snapshot;
+use interpreters::{PackRef, Snapshot};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use store::{CheckpointRow, ContextRow, SnapshotRow};
 use types::{ObjectId, Result};
+
+/// Largest pack that is kept to be written over, bytes.
+const SPARE: u64 = 256 << 10;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -89,28 +94,52 @@ pub(super) async fn share(
     shared.await.map_err(|e| of_io("sharing a context's memory", e))
 }
 
-/// Removes packs that the context's row does not name any more, unless a checkpoint does. What
-/// cannot be removed is found again when the sandbox's code is next used anew.
+/// Packs that the context's row does not name any more go, unless a checkpoint names them; the
+/// last one stays to be written over by the next execution. What cannot be removed is found again
+/// when the sandbox's code is next used anew.
 pub(super) async fn discard(
     world: &World,
     object: &ObjectId,
     id: &str,
+    queue: &Queue,
     dir: &OwnedFd,
-    old: Vec<String>,
+    old: Vec<PackRef>,
 ) {
     let discarded = async {
-        let kept = world.store.checkpoints(object, id).await.map_err(errors::of_store)?;
-        let named = named(None, &kept.unwrap_or_default())?;
+        let named = match queue.kept() {
+            Some(named) => named,
+            None => {
+                let kept = world.store.checkpoints(object, id).await.map_err(errors::of_store)?;
+                let named = Arc::new(named(None, &kept.unwrap_or_default())?);
+                queue.set_kept(named.clone());
+                named
+            }
+        };
+        let mut old = old;
+        old.retain(|pack| !named.contains(pack.file.as_bytes()));
+        // A large one would take room for the sake of little.
+        let spare = old.iter().position(|pack| pack.bytes <= SPARE).map(|at| old.swap_remove(at));
+        let mut old: Vec<String> = old.into_iter().map(|pack| pack.file).collect();
+        old.extend(spare.and_then(|spare| queue.set_spare(spare.file)));
+        if old.is_empty() {
+            return Ok(());
+        }
         let failed = |e| errors::internal("removing packs", e);
         let dir = dir.try_clone().map_err(failed)?;
-        let work = move || {
-            let old = old.iter().filter(|file| !named.contains(file.as_bytes()));
-            old.into_iter().try_for_each(|file| unlink(&dir, &**file, AtFlags::empty()))
-        };
+        let work = move || old.iter().try_for_each(|file| unlink(&dir, &**file, AtFlags::empty()));
         blocking(work).await.map_err(failed)
     };
     if let Err(error) = discarded.await {
         tracing::warn!(%object, context = id, %error, "old packs stay for now");
+    }
+}
+
+/// Removes packs that were kept to be written over, when nobody is there to do it any more. Blocks.
+pub(super) fn remove_spares(spares: Vec<(OwnedFd, String)>) {
+    for (dir, file) in spares {
+        if let Err(error) = unlink(&dir, &*file, AtFlags::empty()) {
+            tracing::debug!(file, %error, "an old pack stays for now");
+        }
     }
 }
 

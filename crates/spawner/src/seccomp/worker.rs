@@ -3,6 +3,7 @@
 
 use super::compile::{Action, Profile};
 use super::rules::{CLONE, CLONE_REFUSED, CLONE3, SOCKETPAIR, UNIX};
+use crate::pagemap::PAGEMAP_SCAN;
 
 /// Names of threads and of memory, whether others may look into this process, and what the kernel
 /// told it at its start.
@@ -13,9 +14,6 @@ const PRCTL: &[u32] = &[
     0x5356_4d41,
     0x4155_5856,
 ];
-
-/// PAGEMAP_SCAN of `/proc/self/pagemap`.
-const PAGEMAP_SCAN: u32 = 0xC060_6610;
 
 /// Non-blocking and close-on-exec by another name, how much is there, is it a terminal, which
 /// pages were written.

@@ -28,6 +28,8 @@ FUTURES = 0x1FF0000 & ~0x2000
 TEXT_MAX = JSON_MAX = 1 << 20
 # Most characters of executed code that are kept for tracebacks.
 SOURCES_MAX = 1 << 20
+# Most executions whose code is kept.
+SOURCES = 500
 WORKSPACE = "/workspace"
 
 main = sys.modules["__main__"]
@@ -39,7 +41,7 @@ escape = _json.encode_basestring_ascii
 modules = sys.modules
 base_modules = {}
 sources = {}
-state = types.SimpleNamespace(count=0, flags=0, loop=None)
+state = types.SimpleNamespace(count=0, kept=0, flags=0, loop=None)
 reseed_random = random._inst.seed
 
 
@@ -441,9 +443,10 @@ def forget_directories():
 def remember(name, code):
     lines = code.splitlines(keepends=True)
     sources[name] = len(code)
-    while sum(sources.values()) > SOURCES_MAX and len(sources) > 1:
+    state.kept += len(code)
+    while (state.kept > SOURCES_MAX or len(sources) > SOURCES) and len(sources) > 1:
         oldest = next(iter(sources))
-        del sources[oldest]
+        state.kept -= sources.pop(oldest)
         linecache.cache.pop(oldest, None)
     linecache.cache[name] = (len(code), None, lines, name)
 
