@@ -3,7 +3,7 @@
 use objects::Hold;
 use std::collections::BTreeMap;
 use tokio::sync::watch;
-use types::{ObjectId, Settings};
+use types::{ObjectId, Owner, Settings};
 
 /// An activity under way that needs no instance. Until it is dropped the sandbox is neither idle
 /// nor expired; both its beginning and its end count as activity (section 6 of the contract).
@@ -13,6 +13,7 @@ use types::{ObjectId, Settings};
 /// after [`Busy::aborted`].
 pub struct Busy {
     pub(crate) object: ObjectId,
+    pub(crate) owner: Owner,
     pub(crate) env_vars: BTreeMap<String, String>,
     pub(crate) settings: Settings,
     pub(crate) created_at: i64,
@@ -24,6 +25,11 @@ impl Busy {
     /// The sandbox's object.
     pub fn object(&self) -> &ObjectId {
         &self.object
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
     }
 
     /// The sandbox's variables when the activity began.

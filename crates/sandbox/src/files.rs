@@ -51,7 +51,9 @@ impl Sandboxes {
     /// The same for what adds something. Errors: also `QUOTA_EXCEEDED`.
     pub async fn files_to_fill(&self, name: &SandboxName) -> Result<Files> {
         self.room_in_workspaces(&name.owner).await?;
-        self.files(name).await
+        let files = self.files(name).await?;
+        self.world().bound(&files.workspace, &files.busy).await?;
+        Ok(files)
     }
 
     /// The same for what only reads, which makes nothing. Errors: also `SANDBOX_NOT_FOUND`.

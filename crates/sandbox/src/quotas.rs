@@ -1,11 +1,12 @@
 //! Quotas, as callers meet them: what they have and may have, waiting for room, workspaces.
 
+use crate::busy::Busy;
 use crate::errors;
 use crate::object::{Acquired, Message};
 use crate::service::Sandboxes;
 use crate::turns::{Place, passes};
 use crate::world::World;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -14,9 +15,14 @@ use types::{
     Error, ObjectId, Owner, QuotaExceeded, QuotaKind, QuotaReport, QuotaScope, QuotaTable, Result,
     SandboxName,
 };
+use workspace::Workspace;
 
 /// Workspaces that were used are counted this often.
 const COUNT: Duration = Duration::from_secs(2);
+/// What others have in their workspaces is believed for so long.
+const BELIEVED: Duration = Duration::from_secs(1);
+/// Workspaces for which it is remembered. When there are more all are forgotten.
+const REMEMBERED: usize = 4096;
 /// Most idle instances that end for the sake of one start.
 const ENDED: u32 = 64;
 
@@ -110,21 +116,62 @@ impl Sandboxes {
     }
 }
 
+/// Bytes in the other workspaces: of the same owner, and of all.
+type Elsewhere = (u64, u64);
+
 /// The workspaces that were used since they were counted.
 #[derive(Default)]
 pub(crate) struct Used {
     objects: Mutex<HashSet<ObjectId>>,
+    elsewhere: Mutex<HashMap<ObjectId, (Instant, Elsewhere)>>,
     /// There are some.
     pub some: Arc<Notify>,
 }
 
 impl Used {
+    fn believed(&self, object: &ObjectId) -> Option<Elsewhere> {
+        let known = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(object).filter(|(at, _)| at.elapsed() < BELIEVED).map(|(_, bytes)| *bytes)
+    }
+
+    fn believe(&self, object: &ObjectId, bytes: Elsewhere) {
+        let mut known = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(*object, (Instant::now(), bytes));
+    }
+
     fn take(&self) -> HashSet<ObjectId> {
         std::mem::take(&mut *self.objects.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl World {
+    /// Holds a workspace, for what an activity is about to write, to what the others of its owner,
+    /// and all others, leave of their quotas. Its own files are counted when they are written; what
+    /// others write meanwhile is not, so each may fill once what was left.
+    pub(crate) async fn bound(&self, workspace: &Workspace, busy: &Busy) -> Result<()> {
+        let (object, owner, table) = (busy.object(), busy.owner(), self.store.quotas());
+        let (own, all) = (table.of(owner).workspace_bytes, table.machine.workspace_bytes);
+        if own.is_none() && all.is_none() {
+            return Ok(());
+        }
+        let (of_owner, of_all) = match self.used.believed(object) {
+            Some(bytes) => bytes,
+            None => {
+                let bytes = self.store.bytes_elsewhere(owner, object).await;
+                let bytes = bytes.map_err(errors::of_store)?;
+                self.used.believe(object, bytes);
+                bytes
+            }
+        };
+        let left =
+            |limit: Option<u64>, others| limit.map_or(u64::MAX, |l| l.saturating_sub(others));
+        workspace.bound(left(own, of_owner).min(left(all, of_all)));
+        Ok(())
+    }
+
     /// Something was done in a sandbox of this owner that may have changed its workspace.
     pub(crate) fn used(&self, object: &ObjectId, owner: &Owner) {
         let table = self.store.quotas();

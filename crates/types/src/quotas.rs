@@ -17,7 +17,8 @@ pub struct Quotas {
     pub memory_mib: Option<u64>,
     /// The sum of the running instances' processor shares, cores.
     pub vcpu: Option<f64>,
-    /// The sum of the workspaces, bytes. Counted after each use, so it may be passed once.
+    /// The sum of the workspaces, bytes. What commands write is counted after each use, so they may
+    /// pass it once.
     pub workspace_bytes: Option<u64>,
     /// Code contexts.
     pub contexts: Option<u64>,

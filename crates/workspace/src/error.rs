@@ -47,6 +47,9 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
+    /// ENOSPC: a quota that the workspace shares with others.
+    #[error("the quota for the bytes of all workspaces leaves no room for it")]
+    Quota,
     /// The disk below has no room.
     #[error("the disk of the data directory is full")]
     DiskFull,
@@ -114,7 +117,7 @@ impl Error {
             Self::NotEmpty => "ENOTEMPTY",
             Self::Invalid(_) | Self::Malformed(_) | Self::Range { .. } => "EINVAL",
             Self::TooLarge { .. } => "EFBIG",
-            Self::Full { .. } | Self::DiskFull => "ENOSPC",
+            Self::Full { .. } | Self::Quota | Self::DiskFull => "ENOSPC",
             Self::Changed => "ESTALE",
             Self::Entry { source, .. } => source.errno(),
             Self::BrokeOff => "EPIPE",
@@ -136,7 +139,7 @@ impl Error {
             Self::IsDirectory(_) => ErrorCode::IsDirectory,
             Self::NotDirectory => ErrorCode::NotDirectory,
             Self::TooLarge { .. } => ErrorCode::FileTooLarge,
-            Self::Full { .. } => ErrorCode::NoSpace,
+            Self::Full { .. } | Self::Quota => ErrorCode::NoSpace,
             Self::DiskFull => ErrorCode::StorageFull,
             Self::Malformed(_) | Self::BrokeOff => ErrorCode::ValidationFailed,
             Self::Entry { source, .. } => source.code(),

@@ -86,6 +86,12 @@ impl Workspace {
         self.ledger.room_now()
     }
 
+    /// Bounds it to so many bytes besides its own limit: what a quota leaves that it shares with
+    /// others. It holds until the next call.
+    pub fn bound(&self, bytes: u64) {
+        self.ledger.bound(bytes);
+    }
+
     /// Somebody else wrote much: the next question counts anew.
     pub fn forget_usage(&self) {
         self.ledger.forget();

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::tree::{self, Entry, Go, Visit};
 use rustix::fs::FileType;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -97,13 +98,29 @@ impl Book {
 pub(crate) struct Ledger {
     root: OwnedFd,
     limits: Limits,
+    /// What others leave of a quota that is not this workspace's alone, bytes.
+    bound: AtomicU64,
     book: Mutex<Book>,
     counted: Condvar,
 }
 
 impl Ledger {
     pub fn new(root: OwnedFd, limits: Limits) -> Self {
-        Self { root, limits, book: Mutex::default(), counted: Condvar::new() }
+        let bound = AtomicU64::new(u64::MAX);
+        Self { root, limits, bound, book: Mutex::default(), counted: Condvar::new() }
+    }
+
+    /// From now on no more than so many bytes, whatever its own limit says.
+    pub fn bound(&self, bytes: u64) {
+        self.bound.store(bytes, Ordering::Relaxed);
+    }
+
+    /// How many bytes it may hold, and what is said where that is too little.
+    fn most(&self) -> (u64, Error) {
+        match self.bound.load(Ordering::Relaxed) {
+            bound if bound < self.limits.bytes => (bound, Error::Quota),
+            _ => (self.limits.bytes, Error::Full { what: "bytes", limit: self.limits.bytes }),
+        }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -140,7 +157,7 @@ impl Ledger {
     fn left(&self, book: &Book) -> Room {
         let used = book.usage.plus(book.claimed);
         Room {
-            bytes: self.limits.bytes.saturating_sub(used.bytes),
+            bytes: self.most().0.saturating_sub(used.bytes),
             entries: self.limits.entries.saturating_sub(used.entries),
         }
     }
@@ -173,17 +190,18 @@ impl Ledger {
         let asked = Instant::now();
         let mut book = self.fresh(self.book())?;
         loop {
+            let (most, too_much) = self.most();
             let then = book.usage.plus(book.claimed).plus(more);
             let full = if more.entries > 0 && then.entries > self.limits.entries {
                 Error::Full { what: "entries", limit: self.limits.entries }
-            } else if more.bytes > 0 && then.bytes > self.limits.bytes {
-                Error::Full { what: "bytes", limit: self.limits.bytes }
+            } else if more.bytes > 0 && then.bytes > most {
+                too_much
             } else {
                 book.claimed = book.claimed.plus(more);
                 return Ok(());
             };
             // What never fits need not be counted.
-            if more.bytes > self.limits.bytes {
+            if more.bytes > most {
                 return Err(full);
             }
             match book.counted {

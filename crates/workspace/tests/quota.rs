@@ -48,6 +48,30 @@ fn limits_hold_and_what_is_freed_is_free() {
 }
 
 #[test]
+fn what_a_shared_quota_leaves_is_a_limit_too() {
+    let bench = small();
+    bench.put("a", [0; 300]).unwrap();
+    bench.ws.bound(400);
+    assert_eq!(bench.ws.room().unwrap().bytes, 100);
+    let error = bench.put("b", [0; 101]).unwrap_err();
+    assert_eq!(error.errno(), "ENOSPC");
+    let error = error.public(types::FileOperation::Write, &p("b"));
+    assert_eq!(error.code, types::ErrorCode::NoSpace);
+    // What it leaves is nobody's business but its owner's.
+    assert!(!error.message.contains("400"), "{error}");
+    bench.put("b", [0; 100]).unwrap();
+    // Others took more than they left: what is there stays, and may shrink.
+    bench.ws.bound(200);
+    assert_eq!(bench.ws.room().unwrap().bytes, 0);
+    assert_eq!(errno(bench.put("c", "x")), "ENOSPC");
+    bench.put("a", [1; 250]).unwrap();
+    bench.ws.mkdir(&p("d"), false).unwrap();
+    // Its own limit is not lifted by it.
+    bench.ws.bound(1 << 40);
+    assert_eq!(bench.ws.room().unwrap().bytes, 650);
+}
+
+#[test]
 fn what_others_write_and_delete_counts() {
     let bench = small();
     bench.put("a", [0; 100]).unwrap();

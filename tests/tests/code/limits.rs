@@ -96,3 +96,61 @@ async fn loops_that_were_ended_take_no_time_any_more() {
     let took = ticks(&server) - before;
     assert!(took < 20, "{took} ticks in a second of rest");
 }
+
+/// Fills a file until that fails; how it failed, and how large it became.
+const FILL: &str = "import errno, os
+def fill(name):
+    try:
+        with open(name, 'wb', buffering=0) as f:
+            while True:
+                f.write(b'z' * 65536)
+    except OSError as e:
+        return errno.errorcode[e.errno], os.path.getsize(name)
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_s_quota_for_workspaces_holds_code_too() {
+    if !languages().iter().any(|lang| lang.binding == "PYTHON") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("sandkeep.toml");
+    let toml = "[quotas]\nworkspace-bytes = \"3MB\"\n[quotas.owners.eve]\nworkspace-bytes = 5\n";
+    std::fs::write(&file, toml).expect("written");
+    let server = started(builder().args(&["--config", file.to_str().expect("text")])).await;
+    let s = context(&server, "s", "PYTHON").await;
+    run(&server, "s", &s, &format!("{FILL}x = 41")).await;
+    let full = run(&server, "s", &s, "x += 1; fill('/workspace/a')").await;
+    assert_eq!(text(&full), "('ENOSPC', 3000000)");
+    // Also with what the next ones write.
+    assert_eq!(text(&run(&server, "s", &s, "fill('/workspace/b')").await), "('ENOSPC', 0)");
+    let put = server.send("PUT", "/v1/sandboxes/s/files/c", &[], Some(vec![1])).await;
+    let put = put.expect("an answer");
+    assert!([409, 500].contains(&put.status), "{}", put.text());
+    // Memory is no part of it; what is freed is there at once, in the same execution too.
+    assert_eq!(text(&run(&server, "s", &s, "x").await), "42");
+    let again = "os.truncate('/workspace/a', 1000000); fill('/workspace/b')";
+    assert_eq!(text(&run(&server, "s", &s, again).await), "('ENOSPC', 2000000)");
+    run(&server, "s", &s, "os.remove('/workspace/a')").await;
+    assert_eq!(text(&run(&server, "s", &s, "fill('/workspace/c')").await), "('ENOSPC', 1000000)");
+    // Another sandbox of the same owner has what that one leaves, once it was counted.
+    let other = context(&server, "other", "PYTHON").await;
+    run(&server, "other", &other, FILL).await;
+    e2e::eventually("it is counted", SOON, || async {
+        let full = run(&server, "other", &other, "fill('/workspace/a')").await;
+        let (text, empty) = (text(&full).to_owned(), "os.remove('/workspace/a')");
+        run(&server, "other", &other, empty).await;
+        (text == "('ENOSPC', 0)").then_some(())
+    })
+    .await;
+    run(&server, "s", &s, "os.remove('/workspace/b'); os.remove('/workspace/c')").await;
+    e2e::eventually("there is room again", SOON, || async {
+        let full = run(&server, "other", &other, "fill('/workspace/a')").await;
+        (text(&full) == "('ENOSPC', 3000000)").then_some(())
+    })
+    .await;
+    // Others have their own.
+    let body = json!({ "code": format!("{FILL}fill('/workspace/a')"), "binding": "PYTHON" });
+    let answer = server.post("/v1/sandboxes/s/execute?owner=eve", body).await.expect(200);
+    assert_eq!(text(&answer), "('ENOSPC', 5)");
+}

@@ -182,12 +182,15 @@ async fn a_server_that_is_killed_leaks_no_slot() {
 #[tokio::test]
 async fn workspaces_count_once_they_were_used_and_can_be_emptied() {
     let (server, _directory) = configured("[quotas]\nworkspace-bytes = \"1MB\"\n").await;
-    let bytes = vec![7; 1_200_000];
     let path = "/v1/sandboxes/a/files/big";
-    server.send("PUT", path, &[], Some(bytes)).await.unwrap().expect(200);
+    let put = |bytes: usize| server.send("PUT", path, &[], Some(vec![7; bytes]));
+    let error = put(1_000_001).await.unwrap().expect_error(500, "NO_SPACE");
+    assert_eq!(error["context"]["errno"], "ENOSPC");
+    server.get("/v1/sandboxes/a/files/big").await.expect_error(404, "FILE_NOT_FOUND");
+    put(1_000_000).await.unwrap().expect(200);
     eventually("it is counted", crate::rig::SOON, || async {
         let now = quotas(&server, "local").await["current"]["workspaceBytes"].as_u64().unwrap();
-        (now >= 1_200_000).then_some(())
+        (now == 1_000_000).then_some(())
     })
     .await;
     let more = server.send("PUT", "/v1/sandboxes/b/files/x", &[], Some(vec![1])).await.unwrap();

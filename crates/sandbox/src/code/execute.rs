@@ -240,6 +240,7 @@ impl Execution {
         events: mpsc::Sender<Event>,
     ) -> Result<Done> {
         let workspace = self.live.workspace(world).await?;
+        world.bound(workspace, &self.busy).await?;
         let room = match workspace.room_now() {
             Some(room) => room,
             None => {

@@ -57,6 +57,7 @@ fn statements() -> Vec<(String, &'static str)> {
         (contexts::select(contexts::LIST), "INDEX contexts_of_object (object=?)"),
         (checkpoints::select(checkpoints::LIST), "INDEX checkpoints_of_context (context=?)"),
         (quotas::USAGE.into(), "SEARCH usage USING PRIMARY KEY (owner=?)"),
+        (quotas::OWN.into(), "INDEX sqlite_autoindex_sandboxes_1 (object=?)"),
         (sweep::STOPS.into(), "INDEX stops_by_age (stopped_at<?)"),
         (
             sweep::TOMBSTONES.into(),

@@ -6,7 +6,7 @@ use super::outbox::{meta, set_meta};
 use super::tokens;
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, Row};
-use types::{Owner, QuotaExceeded, QuotaKind, QuotaScope, QuotaTable, QuotaUse, Quotas};
+use types::{ObjectId, Owner, QuotaExceeded, QuotaKind, QuotaScope, QuotaTable, QuotaUse, Quotas};
 
 /// The row of all owners together; no owner has this name.
 const MACHINE: &str = "";
@@ -30,15 +30,15 @@ pub(crate) fn kept(c: &Connection) -> Result<Option<String>> {
 
 /// What an owner has.
 pub(crate) fn usage(c: &Connection, owner: &Owner, now_ms: i64) -> Result<QuotaUse> {
-    Ok(QuotaUse { tokens: tokens::count(c, Some(owner), now_ms)?, ..read(c, owner.as_str())? })
+    Ok(QuotaUse { tokens: tokens::count(c, Some(owner), now_ms)?, ..usage_of(c, owner.as_str())? })
 }
 
 /// What all owners have together.
 pub(crate) fn usage_of_all(c: &Connection) -> Result<QuotaUse> {
-    read(c, MACHINE)
+    usage_of(c, MACHINE)
 }
 
-fn read(c: &Connection, owner: &str) -> Result<QuotaUse> {
+fn usage_of(c: &Connection, owner: &str) -> Result<QuotaUse> {
     let mut statement = c.prepare_cached(USAGE)?;
     Ok(statement.query_row([owner], row).optional()?.unwrap_or_default())
 }
@@ -55,6 +55,20 @@ fn row(row: &Row<'_>) -> rusqlite::Result<QuotaUse> {
         contexts: number(5)?,
         tokens: 0,
     })
+}
+
+pub(crate) const OWN: &str =
+    "SELECT workspace_bytes FROM sandboxes WHERE object = ?1 AND destroyed_at IS NULL";
+
+/// The bytes in workspaces of an owner, and of all, without those of one sandbox.
+pub(crate) fn elsewhere(c: &Connection, owner: &Owner, object: &ObjectId) -> Result<(u64, u64)> {
+    // One snapshot of the file: the sandbox is in all of them or in none.
+    let read = c.unchecked_transaction()?;
+    let (of_owner, of_all) = (usage_of(&read, owner.as_str())?, usage_of(&read, MACHINE)?);
+    let own = read.prepare_cached(OWN)?.query_row([object.as_bytes()], |row| row.get::<_, i64>(0));
+    let own = own.optional()?.unwrap_or(0).max(0) as u64;
+    let besides = |all: QuotaUse| all.workspace_bytes.saturating_sub(own);
+    Ok((besides(of_owner), besides(of_all)))
 }
 
 /// What a change adds, each with how much.
@@ -78,7 +92,7 @@ pub(crate) fn check(
         if added.iter().all(|(what, _)| limit(limits, *what).is_none()) {
             continue;
         }
-        let now = read(c, row)?;
+        let now = usage_of(c, row)?;
         for (what, needed) in added {
             let Some(limit) = limit(limits, *what) else { continue };
             let after = count(&now, *what);

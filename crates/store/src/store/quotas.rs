@@ -49,6 +49,12 @@ impl Store {
         self.read(quotas::usage_of_all).await
     }
 
+    /// How many bytes lie in the workspaces of an owner, and in those of all, without one's own.
+    pub async fn bytes_elsewhere(&self, owner: &Owner, object: &ObjectId) -> Result<(u64, u64)> {
+        let (owner, object) = (owner.clone(), *object);
+        self.read(move |c| quotas::elsewhere(c, &owner, &object)).await
+    }
+
     /// Notes how many bytes lie in the workspace of an object. Unknown objects are fine.
     pub async fn measured(&self, object: &ObjectId, bytes: u64) -> Result<()> {
         let id = *object;
