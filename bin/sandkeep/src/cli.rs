@@ -57,6 +57,8 @@ pub enum Verb {
     Executions(verbs::executions::Args),
     Quotas(verbs::quotas::Args),
     Events(verbs::events::Args),
+    Backup(verbs::backup::Args),
+    Restore(verbs::restore::Args),
     Start(verbs::start::Args),
     Stop(verbs::stop::Args),
     Rm(verbs::rm::Args),

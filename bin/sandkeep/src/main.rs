@@ -55,6 +55,8 @@ fn run(Cli { global, verb }: Cli) -> anyhow::Result<u8> {
             Verb::Executions(args) => args.run(&global).await,
             Verb::Quotas(args) => args.run(&global).await,
             Verb::Events(args) => args.run(&global).await,
+            Verb::Backup(args) => args.run(&global).await,
+            Verb::Restore(args) => args.run(&global).await,
             Verb::Start(args) => args.run(&global).await,
             Verb::Stop(args) => args.run(&global).await,
             Verb::Rm(args) => args.run(&global).await,

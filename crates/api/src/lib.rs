@@ -7,6 +7,7 @@
 mod accept;
 mod account;
 mod auth;
+mod backup;
 mod body;
 mod code;
 mod connection;

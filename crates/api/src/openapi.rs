@@ -53,7 +53,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Required, Response, Response
         crate::account::applications, crate::account::instances, crate::account::instances_v2,
         crate::account::instance,
         crate::metrics::get, crate::meta::healthz, crate::meta::openapi,
-        crate::quotas::get,
+        crate::quotas::get, crate::backup::get,
     ),
 )]
 struct Base;

@@ -2,8 +2,8 @@
 
 use crate::dispatch::{Call, dispatch};
 use crate::{
-    App, account, code, contexts, documents, events, exec, files, instances, lists, meta, metrics,
-    path, quotas, tokens, v1, webhooks,
+    App, account, backup, code, contexts, documents, events, exec, files, instances, lists, meta,
+    metrics, path, quotas, tokens, v1, webhooks,
 };
 use axum::extract::Request;
 use axum::response::Response;
@@ -306,6 +306,7 @@ routes! {
     GET "/client/v4/accounts/{account}/containers/applications/{application}/instances/{instance}"
         [] Ignored [BAD, ACCOUNT] => Reader account::instance;
 
+    GET "/v1/admin/backup" [] Ignored [WRITE_ANY, TURNS] => Admin backup::get;
     GET "/v1/quotas" [] Ignored [] => Owner quotas::get;
     GET "/metrics" [] Ignored [] => Reader metrics::get;
     GET "/healthz" [] Ignored [] => Server meta::healthz;

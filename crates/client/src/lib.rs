@@ -25,6 +25,7 @@
 //! A client is cheap to clone and keeps connections. It never repeats a request by itself: a
 //! command may have run.
 
+mod backup;
 mod bytes;
 mod code;
 mod error;
@@ -40,6 +41,7 @@ mod tokens;
 mod unix;
 mod watch;
 
+pub use backup::BackupPieces;
 pub use bytes::{
     code_event_bytes, event_bytes, form_bytes, log_bytes, path_fields, stderr_bytes, stdin_of,
     stdout_bytes,

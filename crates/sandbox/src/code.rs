@@ -13,6 +13,7 @@ mod checkpoints;
 mod contexts;
 mod env;
 mod execute;
+mod keep;
 mod live;
 mod packs;
 mod stateless;
@@ -20,6 +21,8 @@ mod stream;
 
 pub use bindings::Binding;
 pub use stream::CodeStream;
+
+pub(crate) use keep::Kept;
 
 use bindings::Bindings;
 use interpreters::Interpreters;
@@ -55,6 +58,7 @@ pub(crate) struct Code {
     bindings: Bindings,
     live: Mutex<HashMap<ObjectId, Arc<Live>>>,
     stateless: Semaphore,
+    keeping: keep::Keeping,
 }
 
 impl Code {
@@ -64,6 +68,7 @@ impl Code {
             bindings: Bindings::new(options.bindings),
             live: Mutex::default(),
             stateless: Semaphore::new(STATELESS),
+            keeping: keep::Keeping::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! `service.rs` is what callers see.
 
 mod account;
+pub mod backup;
 mod busy;
 mod code;
 mod errors;

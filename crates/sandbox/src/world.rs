@@ -47,6 +47,8 @@ pub(crate) struct World {
     pub used: Used,
     /// Starts under way, and when instances were active last.
     pub ledger: Ledger,
+    /// One backup at a time.
+    pub backup: crate::backup::Turn,
     instances: Mutex<HashMap<ObjectId, Arc<dyn Instance>>>,
     holds: Mutex<HashMap<ObjectId, Holds>>,
 }
@@ -82,6 +84,7 @@ impl World {
             turns: Turns::default(),
             used: Used::default(),
             ledger: Ledger::default(),
+            backup: Arc::new(tokio::sync::Semaphore::new(1)),
             instances: Mutex::default(),
             holds: Mutex::default(),
         }

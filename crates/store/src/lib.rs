@@ -9,6 +9,7 @@
 //! commit), `ops` (the SQL of each operation), `open` (lock, checks, migrations), `reserve`
 //! (what keeps a full disk bearable).
 
+mod copy;
 mod cursor;
 mod error;
 mod lock;
@@ -22,6 +23,7 @@ mod reserve;
 mod store;
 mod writer;
 
+pub use copy::Copy;
 pub use error::{Error, Result};
 pub use model::{
     AccountRow, CheckpointRow, ContextRow, ContextState, EventFilter, OutboxItem, Placement,

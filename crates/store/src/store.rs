@@ -126,7 +126,7 @@ impl Store {
         answer.await.unwrap_or(Err(Error::Closed))
     }
 
-    async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {

@@ -1,5 +1,6 @@
 //! One file for each verb.
 
+pub mod backup;
 pub mod code;
 pub mod contexts;
 pub mod cp;
@@ -15,6 +16,7 @@ pub mod label;
 pub mod logs;
 pub mod ls;
 pub mod quotas;
+pub mod restore;
 pub mod rm;
 pub mod run;
 pub mod select;

@@ -146,6 +146,9 @@ pub(super) fn remove_spares(spares: Vec<(OwnedFd, String)>) {
 /// Removes the packs of a context that no row names. What cannot be removed waits for the next
 /// time.
 pub(super) async fn sweep(world: &World, object: &ObjectId, id: &str) {
+    if world.code.keeping.keeps(object, id) {
+        return;
+    }
     let swept = async {
         let row = world.store.context(object, id).await.map_err(errors::of_store)?;
         let Some(row) = row else { return remove(world, object, id).await };
@@ -162,6 +165,9 @@ pub(super) async fn sweep(world: &World, object: &ObjectId, id: &str) {
 
 /// Removes the directory of a context that is no more.
 pub(super) async fn remove(world: &World, object: &ObjectId, id: &str) -> Result<()> {
+    if world.code.keeping.keeps(object, id) {
+        return Ok(());
+    }
     let (all, id) = (contexts(world, object).await?, id.to_owned());
     let removed = blocking(move || remove_tree(&all, &id)).await;
     removed.map_err(|e| errors::internal("removing a context's directory", e))
