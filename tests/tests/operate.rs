@@ -1,6 +1,8 @@
 //! What an operator needs: quotas, memory, restarts under load, backups, hostile clients
 //! (sections 5, 6 and 11 of the contract).
 
+#[path = "operate/archives.rs"]
+mod archives;
 #[path = "operate/backup.rs"]
 mod backup;
 #[path = "operate/hostile.rs"]

@@ -179,8 +179,9 @@ impl Config {
     }
 
     /// What the operator allows.
-    pub fn upkeep(&self) -> sandbox::Upkeep {
+    pub fn upkeep(&self, data: &Path) -> sandbox::Upkeep {
         sandbox::Upkeep {
+            data: Some(data.to_owned()),
             quotas: self.quotas.table(),
             wait: Duration::from_millis(self.quotas.wait()),
             memory: self.memory.rules(),

@@ -10,9 +10,9 @@ use types::Result;
 
 /// Write a backup
 ///
-/// Sandboxes of all owners with their workspaces, contexts and history, as a tar archive within
-/// zstd, written while the server works on; images are left out. An archive whose answer breaks
-/// off is not whole, and is not restored. One at a time.
+/// Sandboxes of all owners with their workspaces, contexts and history, tokens as hashes, as a tar
+/// archive within zstd, written while the server works on; images and engines are left out. It has
+/// secrets. An archive whose answer breaks off is not whole, and is not restored.
 #[utoipa::path(get, path = "/v1/admin/backup", tag = "server", operation_id = "getBackup",
     responses((status = 200, description = "The archive.", body = Vec<u8>, content_type = "application/zstd")))]
 pub(crate) async fn get(call: Call) -> Result<Response> {

@@ -1,6 +1,7 @@
 //! What the operator of a server allows, and how long it keeps what is old.
 
 use crate::memory::MemoryRules;
+use std::path::PathBuf;
 use std::time::Duration;
 use types::QuotaTable;
 
@@ -18,6 +19,8 @@ pub struct Upkeep {
     pub memory: MemoryRules,
     /// How long is kept what is old.
     pub retention: Retention,
+    /// The data directory, of which backups are made.
+    pub data: Option<PathBuf>,
 }
 
 const DAY: u64 = 86_400_000;

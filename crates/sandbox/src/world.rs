@@ -47,8 +47,8 @@ pub(crate) struct World {
     pub used: Used,
     /// Starts under way, and when instances were active last.
     pub ledger: Ledger,
-    /// One backup at a time.
-    pub backup: crate::backup::Turn,
+    /// Backups at once.
+    pub backup: Arc<tokio::sync::Semaphore>,
     instances: Mutex<HashMap<ObjectId, Arc<dyn Instance>>>,
     holds: Mutex<HashMap<ObjectId, Holds>>,
 }
@@ -84,7 +84,7 @@ impl World {
             turns: Turns::default(),
             used: Used::default(),
             ledger: Ledger::default(),
-            backup: Arc::new(tokio::sync::Semaphore::new(1)),
+            backup: crate::backup::turns(),
             instances: Mutex::default(),
             holds: Mutex::default(),
         }

@@ -2,24 +2,79 @@
 //! nobody uses it.
 
 use crate::ops::lifecycle;
-use crate::ops::rows::object;
-use crate::{Error, Result, Store, StopRecord, migrations};
-use rusqlite::{Connection, OpenFlags, params};
+use crate::ops::rows::{self, object};
+use crate::{Error, Result, StopRecord, Store, migrations, open};
+use rusqlite::{Connection, OpenFlags, Row, params};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use types::{Cause, ObjectId};
+use types::{Cause, ObjectId, State};
+
+/// A name in a data directory. While it is there a restore into the directory is not finished,
+/// and no store is opened in it.
+pub const UNFINISHED: &str = ".restore";
+
+/// Which life of a sandbox it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Life {
+    /// When it began, ms since the epoch.
+    pub created_at: i64,
+    /// Its files are gone.
+    pub expired: bool,
+    /// It is being destroyed.
+    pub destroying: bool,
+}
+
+/// A build of an engine that the memory of contexts belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeededBuild {
+    /// The engine's name.
+    pub engine: String,
+    /// The interpreter and its version.
+    pub version: String,
+    /// SHA-256 of the module, hex.
+    pub wasm: String,
+    /// BLAKE3 of the base image, hex.
+    pub base: String,
+}
+
+/// What became of a sandbox while its files were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// It was destroyed; another of its name may be there.
+    Destroyed,
+    /// It expired.
+    Expired,
+}
+
+const LIVES: &str = "SELECT object, created_at, expired, destroying_at IS NOT NULL
+     FROM sandboxes WHERE destroyed_at IS NULL ORDER BY object";
+
+fn life(row: &Row<'_>) -> rusqlite::Result<(ObjectId, Life)> {
+    let life = Life { created_at: row.get(1)?, expired: row.get(2)?, destroying: row.get(3)? };
+    Ok((object(row, 0)?, life))
+}
+
+fn lives<T: FromIterator<(ObjectId, Life)>>(connection: &Connection) -> Result<T> {
+    let mut statement = connection.prepare(LIVES)?;
+    let lives = statement.query_map([], life)?;
+    Ok(lives.collect::<Result<_, _>>()?)
+}
 
 impl Store {
     /// Writes a copy of all that was acknowledged so far into a new file, which must not be there.
-    /// Reads and writes go on meanwhile; what is written after the call may be in it or not.
+    /// Reads and writes go on meanwhile. Dropping the future does not end it.
     pub async fn copy_to(&self, path: &Path) -> Result<()> {
-        // What waits without being waited for belongs to it.
-        self.set_meta("backup.last", &path.display().to_string()).await?;
         let text = path.to_string_lossy().into_owned();
         self.read(move |c| {
             c.execute("VACUUM INTO ?1", [text])?;
             Ok(())
         })
         .await
+    }
+
+    /// The life of every sandbox that is there.
+    pub async fn lives(&self) -> Result<HashMap<ObjectId, Life>> {
+        self.read(lives).await
     }
 }
 
@@ -30,64 +85,104 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Opens a copy. Errors: `Newer`, `Corrupt`.
+    /// Opens a copy and brings it to the newest schema. Errors: `Newer`, `Corrupt`, `Full`.
     pub fn open(path: &Path) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags)?;
-        connection.query_row("PRAGMA journal_mode = MEMORY", [], |_| Ok(()))?;
-        let copy = Self { connection, path: path.into() };
-        let found = migrations::check(&copy.connection, path)?;
-        let verdict: String =
-            copy.connection.query_row("PRAGMA integrity_check(1)", [], |r| r.get(0))?;
-        if found == 0 || verdict != "ok" {
-            return Err(Error::Corrupt { path: path.into(), detail: verdict });
-        }
-        Ok(copy)
-    }
-
-    /// Every sandbox that is there, and whether it must have files: it was started, or has
-    /// contexts.
-    pub fn objects(&self) -> Result<Vec<(ObjectId, bool)>> {
-        let sql = "SELECT object, expired = 0 AND (state IS NOT NULL OR EXISTS (
-                SELECT 1 FROM contexts c WHERE c.object = sandboxes.object AND c.wasm IS NOT NULL))
-             FROM sandboxes WHERE destroyed_at IS NULL";
-        let mut statement = self.connection.prepare(sql)?;
-        let objects = statement.query_map([], |row| Ok((object(row, 0)?, row.get(1)?)))?;
-        Ok(objects.collect::<Result<_, _>>()?)
-    }
-
-    /// Ends what was running and destroys what is `gone`, as nothing of it goes into the backup.
-    pub fn settle(&mut self, gone: &[ObjectId], now_ms: i64) -> Result<()> {
-        let work = self.connection.transaction()?;
-        let running: Vec<(ObjectId, i64)> = {
-            let sql = "SELECT object, generation FROM sandboxes WHERE state = 'running'";
-            let mut statement = work.prepare(sql)?;
-            let rows = statement.query_map([], |row| Ok((object(row, 0)?, row.get(1)?)))?;
-            rows.collect::<Result<_, _>>()?
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        let damaged = |error| match error {
+            Error::Sqlite(source) => {
+                Error::Corrupt { path: path.into(), detail: source.to_string() }
+            }
+            other => other,
         };
-        for (object, generation) in running {
-            let stop = StopRecord {
-                generation: generation.cast_unsigned(),
-                reason: Cause::Unknown.reason().to_owned(),
-                exit_code: None,
-                cause: Cause::Unknown,
-                stopped_at: now_ms,
-            };
-            lifecycle::stop(&work, &object, &stop, None, None)?;
+        let journal = connection.query_row("PRAGMA journal_mode = MEMORY", [], |_| Ok(()));
+        journal.map_err(|error| damaged(error.into()))?;
+        let found = migrations::check(&connection, path)?;
+        open::inspect(&connection, path).map_err(damaged)?;
+        if found == 0 {
+            return Err(Error::Corrupt { path: path.into(), detail: "it is empty".to_owned() });
         }
-        for object in gone {
-            lifecycle::finish_destroy(&work, object, &None)?;
+        migrations::run(&mut connection, found)?;
+        Ok(Self { connection, path: path.into() })
+    }
+
+    /// Every sandbox that is there, ordered by its object.
+    pub fn lives(&self) -> Result<Vec<(ObjectId, Life)>> {
+        lives(&self.connection)
+    }
+
+    /// Tells of every memory of contexts that is kept: the object, the context's id, the
+    /// manifest.
+    pub fn memories<E: From<Error>>(
+        &self,
+        mut each: impl FnMut(ObjectId, String, String) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let sql = "SELECT object, id, manifest FROM contexts WHERE manifest IS NOT NULL
+             UNION ALL SELECT c.object, c.id, k.manifest
+             FROM checkpoints k JOIN contexts c ON c.key = k.context
+             WHERE k.manifest IS NOT NULL";
+        let mut statement = self.connection.prepare(sql).map_err(Error::from)?;
+        let mut rows = statement.query([]).map_err(Error::from)?;
+        while let Some(row) = rows.next().map_err(Error::from)? {
+            let read = || Ok((object(row, 0)?, row.get(1)?, row.get(2)?));
+            let (object, id, manifest) = read().map_err(|e: rusqlite::Error| Error::from(e))?;
+            each(object, id, manifest)?;
+        }
+        Ok(())
+    }
+
+    /// The builds of engines that contexts need.
+    pub fn builds(&self) -> Result<Vec<NeededBuild>> {
+        let sql = "SELECT engine, version, wasm, base FROM contexts WHERE wasm IS NOT NULL
+             UNION SELECT c.engine, k.version, k.wasm, k.base
+             FROM checkpoints k JOIN contexts c ON c.key = k.context
+             WHERE k.wasm IS NOT NULL ORDER BY 1, 2, 3, 4";
+        let mut statement = self.connection.prepare(sql)?;
+        let builds = statement.query_map([], |row| {
+            let (engine, version) = (row.get(0)?, row.get(1)?);
+            Ok(NeededBuild { engine, version, wasm: row.get(2)?, base: row.get(3)? })
+        })?;
+        Ok(builds.collect::<Result<_, _>>()?)
+    }
+
+    /// Lets go what went while its files were read.
+    pub fn settle(&mut self, gone: &[(ObjectId, Gone)], now_ms: i64) -> Result<()> {
+        let work = self.connection.transaction()?;
+        for (object, how) in gone {
+            let cause = match how {
+                Gone::Destroyed => Cause::Destroyed,
+                Gone::Expired => Cause::Expired,
+            };
+            let row = rows::load(&work, object)?;
+            let running = row.filter(|row| {
+                row.record.as_ref().is_some_and(|record| record.state == State::Running)
+            });
+            let stop = running.map(|row| {
+                let stop = StopRecord {
+                    generation: row.generation,
+                    reason: cause.reason().to_owned(),
+                    exit_code: None,
+                    cause,
+                    stopped_at: now_ms,
+                };
+                (stop, None)
+            });
+            match how {
+                Gone::Destroyed => lifecycle::finish_destroy(&work, object, &stop)?,
+                Gone::Expired => lifecycle::expire(&work, object, &stop, now_ms)?,
+            }
         }
         work.commit()?;
         Ok(())
     }
 
-    /// Counts as an activity of every sandbox, so that none expires because its backup was old.
-    pub fn revive(&self, now_ms: i64) -> Result<()> {
-        let sql = "UPDATE sandboxes SET last_activity = max(last_activity, ?1),
-                alarm_at = CASE expired WHEN 0 THEN ?1 END
-             WHERE destroyed_at IS NULL";
-        self.connection.execute(sql, params![now_ms])?;
+    /// Moves deadlines on by the time that went by outside of any server, ms, so that nothing
+    /// expires because it lay in a backup.
+    pub fn resume(&self, away_ms: i64) -> Result<()> {
+        let sql = "UPDATE sandboxes
+             SET last_activity = last_activity + ?1, alarm_at = alarm_at + ?1
+             WHERE destroyed_at IS NULL AND expired = 0";
+        self.connection.execute(sql, params![away_ms])?;
         Ok(())
     }
 

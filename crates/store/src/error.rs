@@ -18,6 +18,12 @@ pub enum Error {
         /// The process that holds it, where it is known.
         pid: Option<u32>,
     },
+    /// A restore into the directory did not come to its end.
+    #[error("a restore into {} was not finished: restore the backup again, which begins anew", path.display())]
+    HalfRestored {
+        /// The data directory.
+        path: PathBuf,
+    },
     /// The database is damaged. Nothing was changed.
     #[error("{} is damaged ({detail}); nothing was changed. Copy {0} and {0}-wal to a safe place first. Then restore a backup of them, or recover what is readable (`sqlite3 {0} .recover | sqlite3 new.db`), or move {0}, {0}-wal, {0}-shm and store.reserve away to begin with an empty store", path.display())]
     Corrupt {

@@ -23,8 +23,9 @@ mod reserve;
 mod store;
 mod writer;
 
-pub use copy::Copy;
+pub use copy::{Copy, Gone, Life, NeededBuild, UNFINISHED};
 pub use error::{Error, Result};
+pub use lock::Lock;
 pub use model::{
     AccountRow, CheckpointRow, ContextRow, ContextState, EventFilter, OutboxItem, Placement,
     SandboxRow, SnapshotRow, StopRecord, TokenRow,

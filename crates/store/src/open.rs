@@ -1,5 +1,6 @@
 //! Opening: the lock, the checks, the migrations, and the threads that follow.
 
+use crate::copy::UNFINISHED;
 use crate::lock::Lock;
 use crate::queue::Queue;
 use crate::readers::Readers;
@@ -38,7 +39,10 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
         .mode(0o700)
         .create(dir)
         .map_err(|e| Error::file("create", dir, e))?;
-    let lock = Lock::take(&dir.join("lock"))?;
+    let lock = Lock::of(dir)?;
+    if dir.join(UNFINISHED).exists() {
+        return Err(Error::HalfRestored { path: dir.into() });
+    }
     let path = dir.join("store.db");
     let log = dir.join("store.db-wal");
     let mut reserve = Reserve::at(dir);
@@ -94,7 +98,7 @@ fn database(path: &Path, log: &Path, reserve: &Reserve) -> Result<(Connection, R
     Ok((connection, Readers::open(path.into())?))
 }
 
-fn inspect(connection: &Connection, path: &Path) -> Result<()> {
+pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<()> {
     let corrupt = |detail| Err(Error::Corrupt { path: path.into(), detail });
     let application: i64 = connection.query_row("PRAGMA application_id", [], |r| r.get(0))?;
     let tables: i64 =

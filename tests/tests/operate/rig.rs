@@ -1,8 +1,9 @@
 //! What the tests of operating share.
 
-use e2e::{Answer, Builder, Server};
+use e2e::{Answer, Builder, Server, binary};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// The limit of waits for what comes by itself.
@@ -65,4 +66,11 @@ pub fn count(answers: &[Answer], status: u16, or: u16) -> usize {
         assert!([status, or].contains(&answer.status), "{}: {}", answer.status, answer.text());
     }
     answers.iter().filter(|answer| answer.status == status).count()
+}
+
+/// Runs the program on a data directory; its end.
+pub fn sandkeep(arguments: &[&str], data: &Path) -> Output {
+    let mut command = Command::new(binary());
+    command.args(arguments).arg("--data").arg(data).stdin(Stdio::null());
+    command.output().expect("the program starts")
 }

@@ -61,11 +61,6 @@ fn refused(address: std::net::SocketAddr, open: bool) -> Failure {
 async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
     // From here on a signal ends it in good order.
     let mut asked_to_end = Box::pin(signals::asked_to_end()?);
-    if data.join(sandbox::backup::UNFINISHED).exists() {
-        let text = format!("a restore into {} was not finished", data.display());
-        let hint = "empty the directory and restore the backup again";
-        return Err(Failure::new(text).hint(hint).into());
-    }
     // First the lock: nothing of another server's may be touched.
     let store = Store::open(store::Options { dir: data.to_owned() })?;
     let clock = Clock::from_environment();
@@ -92,7 +87,7 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
             .map(|command| OnStop { command, time_limit: ON_STOP_LIMIT }),
         clock: Clock::from_environment(),
         code,
-        upkeep: config.upkeep(),
+        upkeep: config.upkeep(data),
     };
     let sandboxes = Sandboxes::open(store.clone(), engine.clone(), options)
         .await

@@ -3,21 +3,28 @@
 use crate::cli::Global;
 use crate::fail::Failure;
 use crate::output::say;
-use crate::{connect, output};
+use crate::{connect, output, signals};
 use anyhow::Context as _;
-use std::fs::File;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use client::Client;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use store::Store;
+use tempfile::NamedTempFile;
+
+/// How often it is looked for a server that is just starting or ending.
+const TRIES: usize = 3;
 
 /// Write a backup of the data directory into a file
 ///
-/// Sandboxes with their workspaces, their contexts and their history; images are left out. The
-/// server of the directory goes on meanwhile; where none runs the directory is read as it is. The
-/// file appears under its name only once it is whole.
+/// Sandboxes of all owners with their workspaces, contexts and history, and tokens as hashes;
+/// images and engines are left out. A server goes on meanwhile; where none uses the data directory
+/// it is read as it is. The file appears under its name only once it is whole. It has secrets: the
+/// variables and files of sandboxes.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The file, which must not be there.
+    /// The file, which must not be there; - for standard output.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -25,65 +32,124 @@ pub struct Args {
 impl Args {
     /// Writes it.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let part = partial(&self.file)?;
+        let stopped = signals::asked_to_end()?;
+        tokio::select! {
+            done = self.write(global) => done,
+            // Half a file goes with what is dropped here.
+            signal = stopped => Ok(128 + signal),
+        }
+    }
+
+    async fn write(self, global: &Global) -> anyhow::Result<u8> {
+        if self.file.as_os_str() == "-" {
+            let out = io::stdout();
+            if out.is_terminal() {
+                let text = "a backup is not for a terminal";
+                return Err(Failure::new(text).hint("name a file, or send it on with |").into());
+            }
+            write(global, out).await?;
+            return Ok(0);
+        }
         if std::fs::symlink_metadata(&self.file).is_ok() {
             let text = format!("{} is there already", self.file.display());
             return Err(Failure::new(text).hint("choose another name, or remove it").into());
         }
-        // The variables of sandboxes are secrets.
-        let options = File::options().write(true).create(true).truncate(true).mode(0o600).clone();
-        let out = options.open(&part).with_context(|| format!("cannot write {}", part.display()))?;
-        let written = write(global, &out).await;
-        let done = written.and_then(|()| {
-            out.sync_all().with_context(|| format!("cannot write {}", part.display()))?;
-            std::fs::rename(&part, &self.file)
-                .with_context(|| format!("cannot name the file {}", self.file.display()))
-        });
-        if let Err(error) = done {
-            let _ = std::fs::remove_file(&part);
-            return Err(error);
-        }
+        let part = partial(&self.file)?;
+        let out = part.as_file().try_clone().context("cannot write the backup")?;
+        write(global, out).await?;
+        let written = part.as_file().sync_all().and_then(|()| part.as_file().metadata());
+        let bytes = written.context("cannot write the backup")?.len();
+        part.persist_noclobber(&self.file)
+            .with_context(|| format!("cannot name the file {}", self.file.display()))?;
         if global.json {
-            let bytes = std::fs::metadata(&self.file).map_or(0, |m| m.len());
             output::json(&serde_json::json!({ "file": self.file, "bytes": bytes }))?;
         }
         Ok(0)
     }
 }
 
-/// The name until it is whole.
-fn partial(file: &Path) -> anyhow::Result<PathBuf> {
+/// A file beside that one, which goes where it is not kept. It is for its owner's eyes alone.
+fn partial(file: &Path) -> anyhow::Result<NamedTempFile> {
     let name = file.file_name().context("FILE names no file")?;
-    let mut part = name.to_owned();
-    part.push(".partial");
-    Ok(file.with_file_name(part))
+    let dir = match file.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    let made = builder.prefix(name).suffix(".partial").tempfile_in(dir);
+    made.with_context(|| format!("cannot write in {}", dir.display()))
 }
 
-async fn write(global: &Global, out: &File) -> anyhow::Result<()> {
-    let data = connect::data_dir(global.data.as_deref())?;
-    let url = global.url.as_deref().is_some_and(|url| !url.is_empty());
-    let asleep = !url
-        && std::fs::symlink_metadata(connect::admin_socket(&data)).is_err()
-        && std::fs::symlink_metadata(data.join("store.db")).is_ok();
-    if asleep {
-        return write_asleep(&data, out).await;
+async fn write(global: &Global, out: impl Write + Send + 'static) -> anyhow::Result<()> {
+    let bar = bar();
+    let mut out = bar.wrap_write(out);
+    match Source::find(global).await? {
+        Source::Server(client) => {
+            let mut pieces = client.backup().await?;
+            while let Some(piece) = pieces.next().await? {
+                out.write_all(&piece).context("cannot write the backup")?;
+            }
+            out.flush().context("cannot write the backup")?;
+        }
+        Source::Directory(store, data) => {
+            let now = objects::Clock::from_environment().now_ms();
+            let report = sandbox::backup::write(&store, &data, now, out).await;
+            store.close().await;
+            for path in report?.left_out {
+                bar.suspend(|| say(format_args!("left out: {path}")));
+            }
+        }
     }
-    let mut pieces = connect::client(global)?.backup().await?;
-    let mut out = out;
-    while let Some(piece) = pieces.next().await? {
-        out.write_all(&piece).context("cannot write the backup")?;
-    }
+    bar.finish_and_clear();
     Ok(())
 }
 
-/// The same where no server runs. The lock keeps one from starting meanwhile.
-async fn write_asleep(data: &Path, out: &File) -> anyhow::Result<()> {
-    let store = store::Store::open(store::Options { dir: data.to_owned() })?;
-    let now = objects::Clock::from_environment().now_ms();
-    let report = sandbox::backup::write(&store, data, now, out.try_clone()?).await;
-    store.close().await;
-    for path in report?.left_out {
-        say(format_args!("left out: {path}"));
+/// Hidden by itself where standard error is no terminal.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template(
+        "{spinner} {binary_bytes} written, {binary_bytes_per_sec} ({elapsed})",
+    ) {
+        bar.set_style(style);
     }
-    Ok(())
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+/// Who has what is backed up.
+enum Source {
+    Server(Client),
+    /// No server uses the directory; the lock keeps one from starting meanwhile.
+    Directory(Store, PathBuf),
+}
+
+impl Source {
+    async fn find(global: &Global) -> anyhow::Result<Self> {
+        if global.url.as_deref().is_some_and(|url| !url.is_empty()) {
+            return Ok(Self::Server(connect::client(global)?));
+        }
+        let data = connect::data_dir(global.data.as_deref())?;
+        let socket = connect::admin_socket(&data);
+        let mut tries = 0;
+        loop {
+            if std::fs::symlink_metadata(&socket).is_ok() {
+                let client = Client::unix(&socket, None, None)?;
+                match client.healthz().await {
+                    // One that was killed leaves its socket behind.
+                    Err(client::Error::Connect { .. }) => {}
+                    _ => return Ok(Self::Server(client)),
+                }
+            }
+            if std::fs::symlink_metadata(data.join("store.db")).is_err() {
+                return Ok(Self::Server(connect::client(global)?));
+            }
+            tries += 1;
+            match Store::open(store::Options { dir: data.clone() }) {
+                Ok(store) => return Ok(Self::Directory(store, data)),
+                // A server that is starting has the lock before it has the socket.
+                Err(store::Error::Locked { .. }) if tries < TRIES => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
 }

@@ -19,9 +19,12 @@ pub enum BackupError {
     /// The archive could not be written.
     #[error("cannot write the backup")]
     Out(#[source] std::io::Error),
-    /// The store's copy could not be made or opened.
-    #[error("the store's copy cannot be used")]
-    Store(#[source] store::Error),
+    /// The store, or its copy, cannot be used.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// Nobody said where the data directory is.
+    #[error("there is no data directory to back up")]
+    NoDirectory,
     /// The archive is no backup.
     #[error("this is no backup of this program: {0}")]
     Foreign(String),
@@ -36,7 +39,7 @@ pub enum BackupError {
     /// It was not written to its end.
     #[error("the backup is not whole: it ends within {0}")]
     Half(String),
-    /// Something in it is not what was written.
+    /// Something in it is not what was written, or nothing that a backup has.
     #[error("the backup is damaged: {path} {what}")]
     Damaged {
         /// Which part.
@@ -57,4 +60,8 @@ impl BackupError {
         let path = path.into();
         move |source| Self::File { action, path, source }
     }
+}
+
+pub(super) fn damaged(path: impl Into<String>, what: impl Into<String>) -> BackupError {
+    BackupError::Damaged { path: path.into(), what: what.into() }
 }

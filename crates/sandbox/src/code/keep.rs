@@ -1,61 +1,67 @@
-//! While a backup reads the files of contexts none of them goes.
+//! While a backup takes hold of the files of contexts none of them goes.
 
-use super::packs;
 use crate::world::World;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use types::ObjectId;
 
-/// Who reads, and whose files were to go meanwhile.
+/// Who removes reads the gate, who takes hold writes it.
 #[derive(Default)]
-pub(crate) struct Keeping(Mutex<(usize, BTreeSet<(ObjectId, String)>)>);
+pub(crate) struct Keeping {
+    gate: Arc<RwLock<()>>,
+    /// Contexts of which files were to go meanwhile.
+    waiting: Mutex<BTreeSet<(ObjectId, String)>>,
+}
 
 impl Keeping {
-    fn lock(&self) -> MutexGuard<'_, (usize, BTreeSet<(ObjectId, String)>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, BTreeSet<(ObjectId, String)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether files of this context have to stay for now.
-    pub(super) fn keeps(&self, object: &ObjectId, context: &str) -> bool {
-        let mut keeping = self.lock();
-        let keeps = keeping.0 > 0;
-        if keeps {
-            keeping.1.insert((*object, context.to_owned()));
+    /// Leave to remove files of a context that goes on, while it is held; `None`: they have to stay
+    /// for now, and are looked after later. What is to stay is read under it.
+    pub(super) fn leave(
+        &self,
+        object: &ObjectId,
+        context: &str,
+    ) -> Option<OwnedRwLockReadGuard<()>> {
+        let mut waiting = self.waiting();
+        let leave = self.gate.clone().try_read_owned().ok();
+        if leave.is_none() {
+            waiting.insert((*object, context.to_owned()));
         }
-        keeps
+        leave
+    }
+
+    /// The same for one that is no more; waits. Never while another leave is held.
+    pub(super) async fn leave_at_last(&self) -> OwnedRwLockReadGuard<()> {
+        self.gate.clone().read_owned().await
     }
 }
 
-/// Keeps all files until it is released or dropped.
-pub(crate) struct Kept(Arc<World>);
+/// Keeps all files until it is released or dropped. A copy of the store that is made meanwhile
+/// names files that are there.
+pub(crate) struct Kept {
+    world: Arc<World>,
+    gate: OwnedRwLockWriteGuard<()>,
+}
 
 impl Kept {
-    pub(crate) fn new(world: Arc<World>) -> Self {
-        world.code.keeping.lock().0 += 1;
-        Self(world)
+    /// Waits for those who remove just now, and for others who take hold.
+    pub(crate) async fn new(world: Arc<World>) -> Self {
+        let gate = world.code.keeping.gate.clone().write_owned().await;
+        Self { world, gate }
     }
 
-    /// Lets files go again. Those of contexts that are no more go now; old packs of the others go
-    /// when their context is saved the next time, whose turn it is then.
-    pub(crate) async fn release(self) {
-        let world = self.0.clone();
-        drop(self);
-        let waiting = {
-            let mut keeping = world.code.keeping.lock();
-            if keeping.0 > 0 { BTreeSet::new() } else { std::mem::take(&mut keeping.1) }
-        };
-        for (object, id) in waiting {
-            if matches!(world.store.context(&object, &id).await, Ok(None))
-                && let Err(error) = packs::remove(&world, &object, &id).await
-            {
-                tracing::warn!(%object, context = id, %error, "a left directory stays for now");
-            }
+    /// Lets files go again. Whoever has the next turn of a context of which some were to go looks
+    /// for what no row names.
+    pub(crate) fn release(self) {
+        let Self { world, gate } = self;
+        drop(gate);
+        let waiting = std::mem::take(&mut *world.code.keeping.waiting());
+        for (object, context) in waiting {
+            world.code.make_untidy(&object, &context);
         }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.0.code.keeping.lock().0 -= 1;
     }
 }

@@ -105,6 +105,7 @@ pub(super) async fn discard(
     dir: &OwnedFd,
     old: Vec<PackRef>,
 ) {
+    let Some(_leave) = world.code.keeping.leave(object, id) else { return };
     let discarded = async {
         let named = match queue.kept() {
             Some(named) => named,
@@ -146,17 +147,19 @@ pub(super) fn remove_spares(spares: Vec<(OwnedFd, String)>) {
 /// Removes the packs of a context that no row names. What cannot be removed waits for the next
 /// time.
 pub(super) async fn sweep(world: &World, object: &ObjectId, id: &str) {
-    if world.code.keeping.keeps(object, id) {
-        return;
-    }
+    let Some(leave) = world.code.keeping.leave(object, id) else { return };
     let swept = async {
         let row = world.store.context(object, id).await.map_err(errors::of_store)?;
-        let Some(row) = row else { return remove(world, object, id).await };
+        let Some(row) = row else {
+            drop(leave);
+            return remove(world, object, id).await;
+        };
         let checkpoints = world.store.checkpoints(object, id).await.map_err(errors::of_store)?;
         let named = named(Some(&row), &checkpoints.unwrap_or_default())?;
         let dir = directory(world, object, id).await?;
-        let swept = blocking(move || remove_but(&dir, &named));
-        swept.await.map_err(|e| errors::internal("removing packs", e))
+        let swept = blocking(move || remove_but(&dir, &named)).await;
+        drop(leave);
+        swept.map_err(|e| errors::internal("removing packs", e))
     };
     if let Err(error) = swept.await {
         tracing::warn!(%object, context = id, %error, "old packs stay for now");
@@ -165,9 +168,7 @@ pub(super) async fn sweep(world: &World, object: &ObjectId, id: &str) {
 
 /// Removes the directory of a context that is no more.
 pub(super) async fn remove(world: &World, object: &ObjectId, id: &str) -> Result<()> {
-    if world.code.keeping.keeps(object, id) {
-        return Ok(());
-    }
+    let _leave = world.code.keeping.leave_at_last().await;
     let (all, id) = (contexts(world, object).await?, id.to_owned());
     let removed = blocking(move || remove_tree(&all, &id)).await;
     removed.map_err(|e| errors::internal("removing a context's directory", e))
