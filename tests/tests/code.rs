@@ -2,6 +2,8 @@
 //! contract). With real engines, of the cache that `SANDKEEP_ENGINE_CACHE` names, else of
 //! `engines` in the target directory.
 
+#[path = "code/backups.rs"]
+mod backups;
 #[path = "code/contexts.rs"]
 mod contexts;
 #[path = "code/damage.rs"]

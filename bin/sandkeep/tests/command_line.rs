@@ -5,7 +5,7 @@ mod common;
 use common::{run, sandkeep, told};
 use std::time::{Duration, Instant};
 
-const VERBS: [&str; 44] = [
+const VERBS: [&str; 46] = [
     "serve",
     "run",
     "exec",
@@ -48,6 +48,8 @@ const VERBS: [&str; 44] = [
     "webhooks",
     "webhooks ls",
     "webhooks redeliver",
+    "backup",
+    "restore",
     "doctor",
     "version",
 ];
