@@ -64,7 +64,7 @@ pub fn clean(data: &Path) {
 
 fn link_packs(copy: &Copy, data: &Path, place: &Path) -> Result<Vec<String>, BackupError> {
     let failed = |action| BackupError::file(action, "the packs of contexts");
-    let sandboxes = match rustix::fs::openat(CWD, &data.join(SANDBOXES), DIRECTORY, Mode::empty()) {
+    let sandboxes = match rustix::fs::openat(CWD, data.join(SANDBOXES), DIRECTORY, Mode::empty()) {
         Ok(sandboxes) => sandboxes,
         // No sandbox ever had anything.
         Err(Errno::NOENT) => return Ok(Vec::new()),

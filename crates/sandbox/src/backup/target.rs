@@ -199,9 +199,7 @@ fn allowed(path: &[u8], kind: EntryType) -> bool {
         [top, id, below @ ..] if *top == SANDBOXES.as_bytes() && object(id) => match below {
             [] => dir,
             [one] => dir && part(one),
-            [one, rest @ ..] => {
-                part(one) && rest.iter().all(|name| plain(name)) && rest.len() <= DEPTH + 1
-            }
+            [one, rest @ ..] => part(one) && rest.iter().all(plain) && rest.len() <= DEPTH + 1,
         },
         _ => false,
     }

@@ -103,9 +103,9 @@ fn write_all(
     own(&mut pack, dir, HEAD)?;
 
     let lives = store.lives()?;
-    if let Some(root) = open(CWD, &prepared.data.join(SANDBOXES))? {
+    if let Some(root) = open(CWD, prepared.data.join(SANDBOXES))? {
         pack.place(&root, SANDBOXES.as_bytes())?;
-        let packs = open(CWD, &dir.join(PACKS))?;
+        let packs = open(CWD, dir.join(PACKS))?;
         for (object, _) in lives.iter().filter(|(_, life)| !life.expired) {
             sandbox(&mut pack, &root, packs.as_ref(), object)?;
         }
