@@ -90,6 +90,7 @@ fn of_backup(error: BackupError) -> Error {
     };
     match error {
         BackupError::Store(error) => errors::of_store(error),
+        BackupError::NoDirectory => Error::new(ErrorCode::NotSupported, error.to_string()),
         BackupError::File { source, .. } if full(&source) => errors::of_store(store::Error::Full),
         other => errors::internal("a backup", other),
     }

@@ -1,5 +1,5 @@
-//! What is counted, for `/metrics`. Labels are words of ours alone, never a name of anybody's, so
-//! that there are as many series with ten thousand sandboxes as with one.
+//! What is counted, for `/metrics`. Labels are words of ours and of the operator, never a name of
+//! anybody else's, so that there are as many series with ten thousand sandboxes as with one.
 
 use crate::service::Sandboxes;
 use prometheus::core::Collector;
@@ -18,6 +18,8 @@ pub(crate) struct Meters {
     executions: IntCounterVec,
     execution_seconds: Histogram,
     snapshot_seconds: Histogram,
+    restores: IntCounterVec,
+    restore_seconds: Histogram,
 }
 
 const CONSTANT: &str = "names and buckets of metrics are constants, and right";
@@ -75,6 +77,17 @@ impl Meters {
                 0.0005,
                 14,
             ),
+            restores: counters(
+                "sandkeep_context_restores_total",
+                "Contexts whose memory was brought back from the disk, by binding.",
+                "binding",
+            ),
+            restore_seconds: histogram(
+                "sandkeep_context_restore_seconds",
+                "Bringing a context's memory back: fetching, checking and applying its packs.",
+                0.0005,
+                14,
+            ),
         };
         // So that a rate can be told of the first one as well.
         for result in ["ok", "failed"] {
@@ -117,6 +130,12 @@ impl Meters {
         }
     }
 
+    /// A context's memory was brought back. `binding` is one that the operator named.
+    pub fn restored(&self, binding: &str, seconds: f64) {
+        self.restores.with_label_values(&[binding]).inc();
+        self.restore_seconds.observe(seconds);
+    }
+
     fn collectors(&self) -> Vec<Box<dyn Collector>> {
         vec![
             Box::new(self.starts.clone()),
@@ -127,6 +146,8 @@ impl Meters {
             Box::new(self.executions.clone()),
             Box::new(self.execution_seconds.clone()),
             Box::new(self.snapshot_seconds.clone()),
+            Box::new(self.restores.clone()),
+            Box::new(self.restore_seconds.clone()),
         ]
     }
 }

@@ -1,6 +1,7 @@
 //! What survives: restarts, kill -9, other contexts beside it.
 
 use crate::rig::*;
+use e2e::Server;
 use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,4 +136,33 @@ async fn a_value_is_text_and_json_where_that_is_true() {
         assert!(answer["results"][0].get("json").is_none(), "{answer}");
         assert!(!text(&answer).is_empty());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_back_from_the_disk_is_counted() {
+    let mut server = server().await;
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    let counted = |server: &Server| {
+        let (http, url) = (server.http.clone(), format!("{}/metrics", server.url));
+        async move {
+            let text = http.get(url).send().await.expect("an answer").text().await.expect("text");
+            let value = |name: &str| -> f64 {
+                let line = text.lines().find(|line| line.starts_with(name));
+                line.map_or(0.0, |line| line.rsplit(' ').next().expect("a value").parse().unwrap())
+            };
+            let total = value("sandkeep_context_restores_total{binding=\"JAVASCRIPT\"}");
+            let seconds = value("sandkeep_context_restore_seconds_sum");
+            (total, value("sandkeep_context_restore_seconds_count"), seconds)
+        }
+    };
+    // A fresh one and a warm one are no restores.
+    run(&server, "s", &id, "let n = 1").await;
+    run(&server, "s", &id, "n += 1").await;
+    assert_eq!(counted(&server).await, (0.0, 0.0, 0.0));
+    server.kill();
+    server.restart().await;
+    run(&server, "s", &id, "n += 1").await;
+    run(&server, "s", &id, "n += 1").await;
+    let (total, count, seconds) = counted(&server).await;
+    assert!((total, count) == (1.0, 1.0) && seconds > 0.0 && seconds < 60.0, "{seconds}");
 }

@@ -79,6 +79,9 @@ pub struct Done {
     pub saved: Option<Saved>,
     /// How long finding, packing and syncing what changed took, ms.
     pub snapshot_ms: u64,
+    /// How long bringing the context's memory back took, its packs fetched and checked, µs;
+    /// `None`: it was there still, or never saved.
+    pub restored_us: Option<u64>,
 }
 
 /// A state that is on the disk, and is the context's as soon as somebody records it.

@@ -250,6 +250,7 @@ async fn save(
         rolled_back: end.rolled_back,
         saved: None,
         snapshot_ms: end.snapshot_ms,
+        restored_us: end.restored_us,
     };
     let Some(mut snapshot) = end.snapshot else { return Ok(done) };
     let begun = std::time::Instant::now();

@@ -54,9 +54,13 @@ async fn execute(
 ) -> Result<(End, Vec<u8>), Failure> {
     let mut place = slot.instance.lock().await;
     let warm = place.take().filter(|warm| same(warm, &build, job));
-    let mut instance = match warm {
-        Some(warm) => warm,
-        None => make(job, build, packs, contexts, out).await?,
+    let making = Instant::now();
+    let (mut instance, restored) = match warm {
+        Some(warm) => (warm, None),
+        None => {
+            let made = make(job, build, packs, contexts, out).await?;
+            (made, job.snapshot.as_ref().map(|_| making.elapsed()))
+        }
     };
     let execution = Execution {
         code: job.code.clone(),
@@ -81,6 +85,7 @@ async fn execute(
     };
     let snapshot_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut end = end(outcome, job.keep);
+    end.restored_us = restored.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     let mut bytes = 0;
     let mut body = Vec::new();
     match saved {
@@ -171,6 +176,7 @@ fn end(outcome: Outcome, keep: bool) -> End {
         snapshot: None,
         pack: false,
         snapshot_ms: 0,
+        restored_us: None,
         warm_bytes: 0,
     }
 }

@@ -203,6 +203,9 @@ impl Execution {
                 Err(_) => self.queue.make_untidy(),
             }
         }
+        if let Ok(Done { restored_us: Some(us), .. }) = &outcome {
+            world.meters.restored(&row.binding, *us as f64 / 1e6);
+        }
         let ended = match outcome {
             Ok(done) => self.commit(world, &row, &build, done, began, old).await,
             Err(error) => {
@@ -290,7 +293,8 @@ impl Execution {
             snapshot: row.snapshot.clone(),
             last_used: now,
         };
-        let Done { result, error, cwd, usage, truncated, rolled_back, saved, snapshot_ms } = done;
+        let Done { result, error, cwd, usage, truncated, rolled_back, saved, snapshot_ms, .. } =
+            done;
         let mut took = None;
         if rolled_back {
             self.note(world, now, false).await;
@@ -393,6 +397,7 @@ pub(super) fn died(cwd: &str) -> Done {
         rolled_back: true,
         saved: None,
         snapshot_ms: 0,
+        restored_us: None,
     }
 }
 

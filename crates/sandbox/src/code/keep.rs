@@ -65,3 +65,14 @@ impl Kept {
         }
     }
 }
+
+impl super::Code {
+    /// Whoever has the next turn of a context looks for packs that no row names. Where nothing of
+    /// the sandbox's code is in memory that is done anyway when it is next used.
+    fn make_untidy(&self, object: &ObjectId, context: &str) {
+        let live = self.all().get(object).cloned();
+        if let Some(queue) = live.and_then(|live| live.known_queue(context)) {
+            queue.make_untidy();
+        }
+    }
+}

@@ -380,15 +380,6 @@ impl Code {
         false
     }
 
-    /// Whoever has the next turn of a context looks for packs that no row names. Where nothing of
-    /// the sandbox's code is in memory that is done anyway when it is next used.
-    pub(super) fn make_untidy(&self, object: &ObjectId, context: &str) {
-        let live = self.all().get(object).cloned();
-        if let Some(queue) = live.and_then(|live| live.known_queue(context)) {
-            queue.make_untidy();
-        }
-    }
-
     /// Ends the worker of a sandbox that goes. Its executions have ended.
     pub fn retire(&self, object: &ObjectId) {
         self.all().remove(object);
