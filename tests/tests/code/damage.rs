@@ -209,3 +209,43 @@ async fn memory_of_another_build_is_kept_and_not_used() {
     server.restart().await;
     assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42", "nothing is lost");
 }
+
+/// Waits until the context has so many packs.
+async fn wait_for_packs(server: &Server, context: &str, count: usize) {
+    for _ in 0..200 {
+        if packs(server, "s", context).len() == count {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("{:?}", packs(server, "s", context));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_keeps_one_pack_and_another_while_it_is_busy() {
+    let server = server().await;
+    server.put("/v1/sandboxes/s", json!({ "idleLimitMs": 500 })).await.expect(201);
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    run(&server, "s", &id, "let x = 0").await;
+    for n in 1..=20 {
+        assert_eq!(text(&run(&server, "s", &id, "x += 1").await), n.to_string());
+        assert!(packs(&server, "s", &id).len() <= 3, "after {n}");
+    }
+    wait_for_packs(&server, &id, 1).await;
+    assert_eq!(text(&run(&server, "s", &id, "x += 1").await), "21");
+    // A checkpoint and a fork go on naming what is written over no more.
+    let path = format!("/v1/sandboxes/s/contexts/{id}");
+    server.post(&format!("{path}/checkpoints"), json!({ "name": "kept" })).await.expect(201);
+    let fork = server.post(&format!("{path}/fork"), json!({})).await.expect(201);
+    for _ in 0..5 {
+        run(&server, "s", &id, "x += 1").await;
+    }
+    let fork = fork["id"].as_str().expect("an id");
+    assert_eq!(text(&run(&server, "s", fork, "x").await), "21");
+    server.post(&format!("{path}/checkpoints/kept/rollback"), json!({})).await.expect(200);
+    assert_eq!(text(&run(&server, "s", &id, "x").await), "21");
+    for n in 22..=26 {
+        assert_eq!(text(&run(&server, "s", &id, "x += 1").await), n.to_string());
+    }
+    assert_eq!(text(&run(&server, "s", fork, "x").await), "21");
+}

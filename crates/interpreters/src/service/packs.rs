@@ -129,3 +129,6 @@ impl Drop for NewPack {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,9 +116,11 @@ impl Queue {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For who has the turn and changes the context by other means than an execution.
+    /// For who has the turn and changes the context by other means than an execution. What nothing
+    /// named stays so.
     pub fn forget_known(&self) {
-        *self.known() = Known::default();
+        let mut known = self.known();
+        (known.row, known.kept) = (None, None);
     }
 
     /// For who has the turn: the row is this one, or is to be read again.

@@ -1,0 +1,74 @@
+use super::*;
+use std::fs;
+use std::path::Path;
+
+fn packs(dir: &Path) -> PackDir {
+    PackDir::new(OwnedFd::from(File::open(dir).expect("it is there")))
+}
+
+async fn written(packs: &PackDir, seq: u64, byte: u8, len: usize, spare: Option<&str>) -> String {
+    let made = packs.write(seq, vec![byte; len], spare.map(str::to_owned)).await.expect("written");
+    let file = made.file().to_owned();
+    made.keep();
+    file
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let name = |e: io::Result<fs::DirEntry>| e.expect("an entry").file_name();
+    let mut names: Vec<String> = fs::read_dir(dir)
+        .expect("readable")
+        .map(|e| name(e).into_string().expect("text"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_spare_is_written_over_whatever_its_length_was() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let packs = packs(dir.path());
+    let spare = written(&packs, 1, 1, 8192, None).await;
+    for (seq, len) in [(2, 8192), (3, 4096), (4, 20_480)] {
+        let file = written(&packs, seq, seq as u8, len, Some(&spare)).await;
+        assert_eq!(file, spare);
+        assert_eq!(fs::read(dir.path().join(&file)).expect("readable"), vec![seq as u8; len]);
+    }
+    assert_eq!(names(dir.path()), [spare]);
+}
+
+#[tokio::test]
+async fn what_has_a_second_name_is_left_as_it_is() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let packs = packs(dir.path());
+    let spare = written(&packs, 1, 1, 4096, None).await;
+    fs::hard_link(dir.path().join(&spare), dir.path().join("fork")).expect("linked");
+    let file = written(&packs, 2, 2, 4096, Some(&spare)).await;
+    assert_ne!(file, spare);
+    assert_eq!(fs::read(dir.path().join("fork")).expect("readable"), vec![1; 4096]);
+    assert_eq!(fs::read(dir.path().join(&file)).expect("readable"), vec![2; 4096]);
+    assert_eq!(names(dir.path()), [file, "fork".to_owned()], "it is gone from here");
+}
+
+#[tokio::test]
+async fn a_spare_that_is_none_is_no_hindrance() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let outside = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(outside.path(), b"mine").expect("written");
+    let packs = packs(dir.path());
+    std::os::unix::fs::symlink(outside.path(), dir.path().join("link")).expect("linked");
+    for spare in ["gone", "link", "../../etc/hostname", ""] {
+        let file = written(&packs, 1, 7, 4096, Some(spare)).await;
+        assert_ne!(file, spare);
+        assert_eq!(fs::read(dir.path().join(&file)).expect("readable"), vec![7; 4096]);
+    }
+    assert_eq!(fs::read(outside.path()).expect("readable"), b"mine");
+}
+
+#[tokio::test]
+async fn what_is_not_kept_is_gone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let packs = packs(dir.path());
+    let spare = written(&packs, 1, 1, 4096, None).await;
+    drop(packs.write(2, vec![2; 4096], Some(spare)).await.expect("written"));
+    assert_eq!(names(dir.path()), [""; 0]);
+}
