@@ -163,6 +163,8 @@ pub(crate) struct End {
     pub snapshot_ms: u64,
     /// How long making the context anew from its snapshot took, where it was not warm.
     pub restored_us: Option<u64>,
+    /// What is left of the room in the workspace.
+    pub room: Room,
     /// What all warm contexts of the worker take, bytes.
     pub warm_bytes: u64,
 }

@@ -28,7 +28,7 @@ pub use archive::{Archive, Unpacked};
 pub use error::Error;
 pub use list::Listing;
 pub use path::{FilePath, base64, shown};
-pub use quota::{Limits, Room, Usage};
+pub use quota::{Limits, Room, Usage, Writing};
 pub use read::Reading;
 pub use watch::Watcher;
 pub use write::{Upload, Written};
@@ -84,6 +84,11 @@ impl Workspace {
     /// has to be counted.
     pub fn room_now(&self) -> Option<Room> {
         self.ledger.room_now()
+    }
+
+    /// Somebody writes into this room from now on, and tells at the end how much of it is left.
+    pub fn writing(&self, given: Room) -> Writing {
+        Writing::new(&self.ledger, given)
     }
 
     /// Bounds it to so many bytes besides its own limit: what a quota leaves that it shares with

@@ -229,6 +229,23 @@ impl Ledger {
         book.added = book.added.plus(more).minus(less);
     }
 
+    /// Somebody had this room from `since` on, and left that of it. What was counted meanwhile may
+    /// hold a part of what was written, and is not believed.
+    fn written(&self, since: Instant, given: Room, left: Room) {
+        if given == left {
+            return;
+        }
+        let taken = |from: Room, to: Room| Usage {
+            bytes: from.bytes.saturating_sub(to.bytes),
+            entries: from.entries.saturating_sub(to.entries),
+        };
+        self.changed(taken(given, left), taken(left, given));
+        let mut book = self.book();
+        if book.counted.is_some_and(|(at, _)| at >= since) {
+            book.counted = None;
+        }
+    }
+
     /// The next question counts anew.
     pub fn forget(&self) {
         self.book().counted = None;
@@ -289,6 +306,35 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.ledger.give_back(self.held);
+    }
+}
+
+/// Room that somebody who counts by itself writes into, such as a code execution. Dropped without a
+/// word of what was left, the next question counts anew.
+pub struct Writing {
+    ledger: Arc<Ledger>,
+    since: Instant,
+    given: Room,
+    told: bool,
+}
+
+impl Writing {
+    pub(crate) fn new(ledger: &Arc<Ledger>, given: Room) -> Self {
+        Self { ledger: ledger.clone(), since: Instant::now(), given, told: false }
+    }
+
+    /// It ended, and so much of the room was left.
+    pub fn done(mut self, left: Room) {
+        self.ledger.written(self.since, self.given, left);
+        self.told = true;
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if !self.told {
+            self.ledger.forget();
+        }
     }
 }
 

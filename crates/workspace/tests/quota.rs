@@ -72,6 +72,41 @@ fn what_a_shared_quota_leaves_is_a_limit_too() {
 }
 
 #[test]
+fn who_counts_by_itself_is_believed() {
+    let bench = Bench::with(Limits { bytes: 1000, ..Limits::default() });
+    let write = |name: &str, bytes: usize| {
+        let given = bench.ws.room().unwrap();
+        let writing = bench.ws.writing(given);
+        fs::write(bench.on_disk(name), vec![0; bytes]).unwrap();
+        let (bytes, entries) = (given.bytes - bytes as u64, given.entries - 1);
+        writing.done(Room { bytes, entries });
+    };
+    // The next one knows of it at once, without a count.
+    for n in 0..4_u64 {
+        write(&n.to_string(), 250);
+        assert_eq!(bench.ws.room().unwrap().bytes, 1000 - 250 * (n + 1));
+    }
+    let given = bench.ws.room().unwrap();
+    let writing = bench.ws.writing(given);
+    fs::remove_file(bench.on_disk("0")).unwrap();
+    writing.done(Room { bytes: given.bytes + 250, entries: given.entries + 1 });
+    assert_eq!(bench.ws.room().unwrap().bytes, 250);
+    // What was counted in the middle is not counted twice.
+    let given = bench.ws.room().unwrap();
+    let writing = bench.ws.writing(given);
+    fs::write(bench.on_disk("0"), [0; 100]).unwrap();
+    bench.ws.forget_usage();
+    bench.ws.usage().unwrap();
+    writing.done(Room { bytes: given.bytes - 100, entries: given.entries - 1 });
+    assert_eq!(bench.ws.room().unwrap().bytes, 150);
+    // Who goes away without a word is counted.
+    let writing = bench.ws.writing(bench.ws.room().unwrap());
+    fs::write(bench.on_disk("4"), [0; 50]).unwrap();
+    drop(writing);
+    assert_eq!(bench.ws.room().unwrap().bytes, 100);
+}
+
+#[test]
 fn what_others_write_and_delete_counts() {
     let bench = small();
     bench.put("a", [0; 100]).unwrap();

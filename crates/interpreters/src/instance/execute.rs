@@ -53,6 +53,8 @@ pub struct Outcome {
     pub truncated: bool,
     /// What stopped it; the instance is dead then.
     pub stopped: Option<Stop>,
+    /// What is left of the room in the workspace.
+    pub room: Room,
 }
 
 #[derive(Serialize)]
@@ -115,6 +117,7 @@ impl Instance {
             usage,
             truncated: totals.truncated,
             stopped: None,
+            room: self.live.store.data().wasi.room,
         };
         match answer {
             Ok(Answer { cwd, result, error, cut }) => {

@@ -82,6 +82,8 @@ pub struct Done {
     /// How long bringing the context's memory back took, its packs fetched and checked, µs;
     /// `None`: it was there still, or never saved.
     pub restored_us: Option<u64>,
+    /// What is left of the room in the workspace.
+    pub room: Room,
 }
 
 /// A state that is on the disk, and is the context's as soon as somebody records it.

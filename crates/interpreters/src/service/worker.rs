@@ -251,6 +251,7 @@ async fn save(
         saved: None,
         snapshot_ms: end.snapshot_ms,
         restored_us: end.restored_us,
+        room: end.room,
     };
     let Some(mut snapshot) = end.snapshot else { return Ok(done) };
     let begun = std::time::Instant::now();

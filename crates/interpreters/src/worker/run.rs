@@ -177,6 +177,7 @@ fn end(outcome: Outcome, keep: bool) -> End {
         pack: false,
         snapshot_ms: 0,
         restored_us: None,
+        room: outcome.room,
         warm_bytes: 0,
     }
 }

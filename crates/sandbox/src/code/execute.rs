@@ -268,10 +268,15 @@ impl Execution {
             keep: true,
             ..job(&self.request, build)
         };
-        match worker.execute(job, events).await {
-            Err(WorkerError::WorkerDied) => Ok(died(&row.cwd)),
-            done => done.map_err(|e| of_interpreters(e, Some(&row.id))),
-        }
+        let writing = workspace.writing(room);
+        let done = match worker.execute(job, events).await {
+            Err(WorkerError::WorkerDied) => return Ok(died(&row.cwd)),
+            done => done.map_err(|e| of_interpreters(e, Some(&row.id)))?,
+        };
+        // The next execution need not count to know of it.
+        let Room { bytes, entries } = done.room;
+        writing.done(workspace::Room { bytes, entries });
+        Ok(done)
     }
 
     /// Saves what it left, all or nothing, and makes its answer. `old`: packs that are not needed
@@ -398,6 +403,7 @@ pub(super) fn died(cwd: &str) -> Done {
         saved: None,
         snapshot_ms: 0,
         restored_us: None,
+        room: Room { bytes: 0, entries: 0 },
     }
 }
 
