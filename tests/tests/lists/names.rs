@@ -81,7 +81,7 @@ async fn every_verb_sees_all_of_many() {
     let told = ok(&server, &["touch", "--all"]);
     let touched: BTreeSet<_> = told.lines().map(str::to_owned).collect();
     assert_eq!(touched, all.iter().map(|id| format!("{id}\ttouched")).collect());
-    let told = ok(&server, &["rm", "--label", "all=yes"]);
+    let told = ok(&server, &["rm", "--yes", "--label", "all=yes"]);
     assert_eq!(told.lines().count(), 1100);
     assert_eq!(ok(&server, &["ls"]), "");
 }
