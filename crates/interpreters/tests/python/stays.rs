@@ -116,3 +116,31 @@ async fn a_small_step_is_small() {
     c.run("x + 1").await.text();
     assert!(c.stored() <= 512 << 10, "{before} then {}", c.stored());
 }
+
+#[tokio::test]
+async fn only_code_that_may_be_asked_for_its_source_stays_in_memory() {
+    let mut c = context();
+    for code in ["def shown(): return 1 / 0", "x = 1", "class C:\n    def f(self): pass"] {
+        c.run(code).await;
+    }
+    c.run("import linecache; before = len([k for k in linecache.cache if k.startswith('<code')])")
+        .await;
+    for _ in 0..50 {
+        c.run("x = x + 1").await;
+    }
+    let kept = "len([k for k in linecache.cache if k.startswith('<code')]) - before";
+    assert_eq!(c.run(kept).await.text(), "0");
+    c.evict();
+    all(
+        &mut c,
+        &[
+            ("import inspect; inspect.getsource(shown)", "'def shown(): return 1 / 0'"),
+            ("inspect.getsource(C.f)", "'    def f(self): pass'"),
+        ],
+    )
+    .await;
+    // Where it failed is shown, in this code and in that of before.
+    let error = c.run("y = 0\nshown()").await.outcome.error.expect("it fails");
+    let trace = error.traceback.join("\n");
+    assert!(trace.contains("return 1 / 0") && trace.contains("shown()"), "{trace}");
+}

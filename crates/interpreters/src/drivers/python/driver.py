@@ -41,7 +41,8 @@ escape = _json.encode_basestring_ascii
 modules = sys.modules
 base_modules = {}
 sources = {}
-state = types.SimpleNamespace(count=0, kept=0, flags=0, loop=None)
+state = types.SimpleNamespace(count=0, kept=0, flags=0, loop=None, lasting=True)
+CodeType = types.CodeType
 reseed_random = random._inst.seed
 
 
@@ -451,6 +452,13 @@ def remember(name, code):
     linecache.cache[name] = (len(code), None, lines, name)
 
 
+def forget(name):
+    size = sources.pop(name, None)
+    if size is not None:
+        state.kept -= size
+        linecache.cache.pop(name, None)
+
+
 def run(code, name):
     """The value of the last expression."""
     tree = compile(code, name, "exec", ONLY_AST | TOP_LEVEL_AWAIT | state.flags, True)
@@ -465,6 +473,8 @@ def run(code, name):
     for part, mode in parts:
         compiled.append(compile(part, name, mode, TOP_LEVEL_AWAIT | state.flags, True))
         state.flags |= compiled[-1].co_flags & FUTURES
+    # Functions, classes and generators may be asked for their source later; nothing else can.
+    state.lasting = any(type(const) is CodeType for part in compiled for const in part.co_consts)
     try:
         for part in compiled:
             if part.co_flags & COROUTINE:
@@ -543,6 +553,7 @@ def execute(request):
     request = parse_json(request.decode(), 0)[0]
     state.count += 1
     name = f"<code {state.count}>"
+    state.lasting = True
     result = error = "null"
     try:
         prepare(request)
@@ -566,6 +577,8 @@ def execute(request):
                 "traceback": "[]",
             })
         problem = None
+    if error == "null" and not state.lasting:
+        quietly(forget, name)
     flush()
     sys.settrace(None)
     sys.setprofile(None)
