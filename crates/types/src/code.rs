@@ -236,7 +236,7 @@ pub struct RichResult {
     pub text: String,
     /// The value, where JSON holds it without loss for every reader.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value)]
     pub json: Option<Value>,
     /// Further forms by MIME type: text as it is, `image/png` and other binary types in base64.
     #[serde(flatten)]
