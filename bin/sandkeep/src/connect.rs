@@ -4,9 +4,13 @@ use crate::cli::Global;
 use crate::fail::Failure;
 use client::Client;
 use std::path::{Path, PathBuf};
+use store::Store;
 
 /// Where a server listens that was told nothing.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7700";
+
+/// How often it is looked for a server that is just starting or ending.
+const TRIES: usize = 3;
 
 /// The data directory that was named, or the default: `/var/lib/sandkeep` for root, else below
 /// the user's own data directory.
@@ -62,4 +66,43 @@ pub fn client(global: &Global) -> anyhow::Result<Client> {
         }
     }
     Ok(Client::new(&format!("http://{DEFAULT_LISTEN}"), token.as_deref(), owner)?)
+}
+
+/// Who has a data directory.
+pub enum Held {
+    /// A server, or the one that was named.
+    Server(Client),
+    /// No server uses it: we do, and the lock keeps one from starting meanwhile.
+    Here(Store, PathBuf),
+}
+
+/// The server of `--url` or of the data directory; where no server uses the directory, its store.
+/// `make`: one that is empty gets a store; else only a server can help there.
+pub async fn held(global: &Global, make: bool) -> anyhow::Result<Held> {
+    if global.url.as_deref().is_some_and(|url| !url.is_empty()) {
+        return Ok(Held::Server(client(global)?));
+    }
+    let data = data_dir(global.data.as_deref())?;
+    let socket = admin_socket(&data);
+    let mut tries = 0;
+    loop {
+        if std::fs::symlink_metadata(&socket).is_ok() {
+            let client = Client::unix(&socket, None, None)?;
+            match client.healthz().await {
+                // One that was killed leaves its socket behind.
+                Err(client::Error::Connect { .. }) => {}
+                _ => return Ok(Held::Server(client)),
+            }
+        }
+        if !make && std::fs::symlink_metadata(data.join("store.db")).is_err() {
+            return Ok(Held::Server(client(global)?));
+        }
+        tries += 1;
+        match Store::open(store::Options { dir: data.clone() }) {
+            Ok(store) => return Ok(Held::Here(store, data)),
+            // A server that is starting has the lock before it has the socket.
+            Err(store::Error::Locked { .. }) if tries < TRIES => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }

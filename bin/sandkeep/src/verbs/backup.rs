@@ -1,20 +1,16 @@
 //! `sandkeep backup`: all that a data directory keeps, in one file.
 
 use crate::cli::Global;
+use crate::connect::{self, Held};
 use crate::fail::Failure;
 use crate::output::say;
-use crate::{connect, output, signals};
+use crate::{output, signals};
 use anyhow::Context as _;
-use client::Client;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use store::Store;
 use tempfile::NamedTempFile;
-
-/// How often it is looked for a server that is just starting or ending.
-const TRIES: usize = 3;
 
 /// Write a backup of the data directory into a file
 ///
@@ -83,15 +79,15 @@ fn partial(file: &Path) -> anyhow::Result<NamedTempFile> {
 async fn write(global: &Global, out: impl Write + Send + 'static) -> anyhow::Result<()> {
     let bar = bar();
     let mut out = bar.wrap_write(out);
-    match Source::find(global).await? {
-        Source::Server(client) => {
+    match connect::held(global, false).await? {
+        Held::Server(client) => {
             let mut pieces = client.backup().await?;
             while let Some(piece) = pieces.next().await? {
                 out.write_all(&piece).context("cannot write the backup")?;
             }
             out.flush().context("cannot write the backup")?;
         }
-        Source::Directory(store, data) => {
+        Held::Here(store, data) => {
             let now = objects::Clock::from_environment().now_ms();
             let report = sandbox::backup::write(&store, &data, now, out).await;
             store.close().await;
@@ -114,42 +110,4 @@ fn bar() -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(120));
     bar
-}
-
-/// Who has what is backed up.
-enum Source {
-    Server(Client),
-    /// No server uses the directory; the lock keeps one from starting meanwhile.
-    Directory(Store, PathBuf),
-}
-
-impl Source {
-    async fn find(global: &Global) -> anyhow::Result<Self> {
-        if global.url.as_deref().is_some_and(|url| !url.is_empty()) {
-            return Ok(Self::Server(connect::client(global)?));
-        }
-        let data = connect::data_dir(global.data.as_deref())?;
-        let socket = connect::admin_socket(&data);
-        let mut tries = 0;
-        loop {
-            if std::fs::symlink_metadata(&socket).is_ok() {
-                let client = Client::unix(&socket, None, None)?;
-                match client.healthz().await {
-                    // One that was killed leaves its socket behind.
-                    Err(client::Error::Connect { .. }) => {}
-                    _ => return Ok(Self::Server(client)),
-                }
-            }
-            if std::fs::symlink_metadata(data.join("store.db")).is_err() {
-                return Ok(Self::Server(connect::client(global)?));
-            }
-            tries += 1;
-            match Store::open(store::Options { dir: data.clone() }) {
-                Ok(store) => return Ok(Self::Directory(store, data)),
-                // A server that is starting has the lock before it has the socket.
-                Err(store::Error::Locked { .. }) if tries < TRIES => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
 }

@@ -1,17 +1,15 @@
 //! `sandkeep token`: who may come in.
 
 use crate::cli::Global;
+use crate::connect::{self, Held};
 use crate::fail::Failure;
-use crate::{connect, output, verbs};
+use crate::{output, verbs};
 use auth::Keyring;
 use clap::Subcommand;
 use client::Client;
 use objects::Clock;
 use store::Store;
 use types::{NewToken, Scope, TokenInfo, TokenRequest};
-
-/// How often it is looked for a server that is just starting or ending.
-const TRIES: usize = 3;
 
 /// Make, list and revoke tokens
 ///
@@ -121,35 +119,14 @@ enum Keys {
 
 impl Keys {
     async fn open(global: &Global) -> anyhow::Result<Self> {
-        if global.url.as_deref().is_some_and(|url| !url.is_empty()) {
-            return Ok(Self::Server(connect::client(global)?));
-        }
-        let data = connect::data_dir(global.data.as_deref())?;
-        let socket = connect::admin_socket(&data);
-        let mut tries = 0;
-        loop {
-            if std::fs::symlink_metadata(&socket).is_ok() {
-                let client = Client::unix(&socket, None, None)?;
-                match client.healthz().await {
-                    // One that was killed leaves its socket behind.
-                    Err(client::Error::Connect { .. }) => {}
-                    _ => return Ok(Self::Server(client)),
-                }
-            }
-            tries += 1;
-            match Store::open(store::Options { dir: data.clone() }) {
-                Ok(store) => {
-                    store.restore_quotas().await?;
-                    let options =
-                        auth::Options { clock: Clock::from_environment(), ..Default::default() };
-                    let keyring = Keyring::open(store.clone(), options).await?;
-                    return Ok(Self::Here(store, keyring));
-                }
-                // A server that is starting has the lock before it has the socket.
-                Err(store::Error::Locked { .. }) if tries < TRIES => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let store = match connect::held(global, true).await? {
+            Held::Server(client) => return Ok(Self::Server(client)),
+            Held::Here(store, _) => store,
+        };
+        store.restore_quotas().await?;
+        let options = auth::Options { clock: Clock::from_environment(), ..Default::default() };
+        let keyring = Keyring::open(store.clone(), options).await?;
+        Ok(Self::Here(store, keyring))
     }
 
     async fn close(self) {
