@@ -3,10 +3,12 @@
 
 mod answer;
 mod host;
+mod receiver;
 mod server;
 
 pub use answer::Answer;
 pub use host::{Found, eventually, processes, read_instance};
+pub use receiver::{Received, Receiver, attribute};
 pub use server::{Builder, Server, binary};
 
 /// A client that goes straight to a server.

@@ -28,3 +28,5 @@ mod states;
 mod stream;
 #[path = "code/time.rs"]
 mod time;
+#[path = "code/traces.rs"]
+mod traces;

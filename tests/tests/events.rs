@@ -6,8 +6,6 @@ mod before_stop;
 mod follow;
 #[path = "events/operator.rs"]
 mod operator;
-#[path = "events/receiver.rs"]
-mod receiver;
 #[path = "events/rig.rs"]
 mod rig;
 #[path = "events/tls.rs"]

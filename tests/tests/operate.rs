@@ -21,5 +21,7 @@ mod rig;
 mod service;
 #[path = "operate/tokens.rs"]
 mod tokens;
+#[path = "operate/traces.rs"]
+mod traces;
 #[path = "operate/waiting.rs"]
 mod waiting;

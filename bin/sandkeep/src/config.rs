@@ -122,10 +122,20 @@ pub struct Config {
     pub retention: retention::Kept,
     /// Where events are sent to: in the file alone.
     pub webhooks: Vec<Webhook>,
+    /// Where traces are sent to: in the file, or as every exporter is told by the environment.
+    pub otel: Otel,
     /// Who may come in besides tokens: in the file alone.
     pub auth: AuthConfig,
     /// How the log looks.
     pub log_format: LogFormat,
+}
+
+/// `[otel]`: the collector of traces.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Otel {
+    /// The URL below which it takes `v1/traces`; `None`: the environment's, else none.
+    pub endpoint: Option<String>,
 }
 
 /// What the account's list is known by; what is absent may be called anything.
@@ -235,6 +245,7 @@ fn defaults() -> serde_json::Value {
         "memory": {},
         "retention": {},
         "webhooks": [],
+        "otel": {},
         "auth": {},
         "log-format": "text",
     })
@@ -281,7 +292,7 @@ fn explain(error: &figment::Error, file: Option<&Path>) -> Failure {
         Kind::UnknownField(field, _) => {
             Failure::new(format!("unknown key {field:?}{from}")).hint(format!(
                 "the keys are {}, and the tables [bindings], [account], [auth], [quotas], \
-                 [memory], [retention] and [[webhooks]]",
+                 [memory], [retention], [otel] and [[webhooks]]",
                 KEYS.join(", ")
             ))
         }

@@ -72,7 +72,26 @@ pub(crate) async fn dispatch(
     // The pattern, not the path: what a caller writes there is not ours to repeat.
     let known = routes.iter().find(|r| r.method == parts.method);
     let method = known.map_or("other", |r| r.method.as_str());
-    let span = tracing::info_span!("request", %id, method, route = pattern, owner = Empty);
+    // Of a target of its own: for a collector, and not for the log.
+    let trace = tracing::info_span!(
+        target: "trace",
+        "request",
+        otel.name = format!("{method} {pattern}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = method,
+        http.route = pattern,
+        http.response.status_code = Empty,
+        request.id = %id,
+    );
+    let span =
+        tracing::info_span!(parent: &trace, "request", %id, method, route = pattern, owner = Empty);
+    if let Some(join) = app.joins_trace
+        && !trace.is_disabled()
+    {
+        join(&trace, &parts.headers);
+    }
+    let told = trace.clone();
     let answer = async {
         let work = AssertUnwindSafe(answer(&app, &id, &routes, parts, &mut body)).catch_unwind();
         let panicked = |_| Err(Error::new(ErrorCode::Internal, "a handler panicked"));
@@ -84,6 +103,10 @@ pub(crate) async fn dispatch(
         let (status, took) = (response.status(), began.elapsed());
         app.metrics.answered(pattern, method, status, took);
         let (status, ms) = (status.as_u16(), took.as_millis() as u64);
+        told.record("http.response.status_code", status);
+        if status >= 500 {
+            told.record("otel.status_code", "ERROR");
+        }
         // Of a target of its own, so that an operator may have them or not.
         if status >= 500 {
             tracing::warn!(target: "request", status, ms, "answered");
@@ -92,7 +115,7 @@ pub(crate) async fn dispatch(
         }
         response
     };
-    answer.instrument(span).await
+    answer.instrument(span).instrument(trace).await
 }
 
 async fn answer(

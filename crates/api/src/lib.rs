@@ -52,6 +52,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Makes a span part of the trace that the head of a request names.
+pub type JoinsTrace = fn(&tracing::Span, &hyper::HeaderMap);
+
 /// What the routes stand on. Cheap to clone.
 #[derive(Clone)]
 pub struct App {
@@ -68,6 +71,7 @@ pub struct App {
     /// Where events are sent to; `None`: nowhere.
     pub webhooks: Option<Webhooks>,
     pub(crate) metrics: Arc<metrics::Metrics>,
+    pub(crate) joins_trace: Option<JoinsTrace>,
     bodies: body::Budget,
     rates: rates::Rates,
 }
@@ -81,7 +85,27 @@ impl App {
         let account = Arc::default();
         let metrics = Arc::new(metrics::Metrics::new(&sandboxes));
         let (private, webhooks) = (Arc::new([]), None);
-        Self { sandboxes, keyring, limits, private, account, webhooks, metrics, bodies, rates }
+        let joins_trace = None;
+        Self {
+            sandboxes,
+            keyring,
+            limits,
+            private,
+            account,
+            webhooks,
+            metrics,
+            joins_trace,
+            bodies,
+            rates,
+        }
+    }
+
+    /// Makes the span of a request part of the trace that its head names, where spans are told to
+    /// anybody.
+    #[must_use]
+    pub fn joining_traces(mut self, join: Option<JoinsTrace>) -> Self {
+        self.joins_trace = join;
+        self
     }
 
     /// Where events are sent to.

@@ -31,6 +31,8 @@ pub(crate) struct Running {
     execution: Execution,
     name: SandboxName,
     started: Instant,
+    /// For a collector; ends with this.
+    span: tracing::Span,
     /// Its end is being stored.
     closed: bool,
 }
@@ -93,7 +95,10 @@ impl Running {
         acquired: Acquired,
         request: ExecRequest,
     ) -> Result<Self> {
-        let start = tokio::spawn(Self::start_whole(world, name, acquired, request));
+        let span = tracing::info_span!(
+            target: "trace", "exec", process.exit.code = tracing::field::Empty, timed_out = tracing::field::Empty
+        );
+        let start = tokio::spawn(Self::start_whole(world, name, acquired, request, span));
         start.await.unwrap_or_else(|e| Err(errors::internal("starting the command", e)))
     }
 
@@ -102,6 +107,7 @@ impl Running {
         name: SandboxName,
         acquired: Acquired,
         request: ExecRequest,
+        span: tracing::Span,
     ) -> Result<Self> {
         let id = history::new_id(world.clock.now_ms());
         let command = command(&id, &acquired, &request)?;
@@ -118,7 +124,7 @@ impl Running {
         let execution = history::running(id, generation, argv, command.started_at_ms);
         world.store.exec_started(&name.object_id(), &execution);
         world.meters.exec_started();
-        Ok(Self { world, acquired, command, execution, name, started, closed: false })
+        Ok(Self { world, acquired, command, execution, name, started, span, closed: false })
     }
 
     /// Stores the end, then lets the supervisor forget the command, beside the answer.
@@ -145,8 +151,10 @@ impl Running {
                     Main::Code(code) => (code, None),
                     Main::Signal(n) => (128 + n, Some(history::signal_name(n))),
                 };
+                let code = if timed_out { 137 } else { code };
+                self.span.record("process.exit.code", code).record("timed_out", timed_out);
                 Ok(Exit {
-                    code: if timed_out { 137 } else { code },
+                    code,
                     signal,
                     timed_out,
                     oom_killed,

@@ -39,6 +39,8 @@ pub(crate) enum Message {
         name: SandboxName,
         /// Its turn has come, of those who wait for room.
         turn: bool,
+        /// What a start is told as a part of.
+        span: tracing::Span,
         reply: Reply<Acquired>,
     },
     /// Somebody begins an activity without an instance; `make`: where there is no sandbox one
@@ -127,6 +129,8 @@ pub(crate) struct SandboxObject {
     name: Option<SandboxName>,
     /// The next start may go before those who wait for room.
     turn: bool,
+    /// What a start is told as a part of, while it is asked for.
+    starter: tracing::Span,
     /// Why the last start or finish failed.
     error: Option<Error>,
     /// Counts what the copy saw destroyed or expired.
@@ -161,6 +165,7 @@ impl Object for SandboxObject {
             backstop: None,
             name: None,
             turn: false,
+            starter: tracing::Span::none(),
             error: None,
             life: 0,
             abort: watch::Sender::new(false),
@@ -182,9 +187,11 @@ impl Object for SandboxObject {
             return refuse(message, error);
         }
         match message {
-            Message::Acquire { name, turn, reply } => {
+            Message::Acquire { name, turn, span, reply } => {
                 self.turn = turn;
+                self.starter = span;
                 self.acquire(name, reply).await;
+                self.starter = tracing::Span::none();
             }
             Message::Busy { name, make, reply } => self.busy(name, make, reply).await,
             Message::Put { name, request, reply } => {

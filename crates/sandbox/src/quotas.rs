@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 use types::{
     Error, ObjectId, Owner, QuotaExceeded, QuotaKind, QuotaReport, QuotaScope, QuotaTable, Result,
     SandboxName,
@@ -58,8 +59,10 @@ impl Sandboxes {
         let mut freed = 0;
         loop {
             let turn = place.is_some();
-            let acquire = |reply| Message::Acquire { name: name.clone(), turn, reply };
-            let error = match self.ask(name, acquire).await {
+            let span = tracing::info_span!(target: "trace", "instance");
+            let (part, name_) = (span.clone(), name.clone());
+            let acquire = |reply| Message::Acquire { name: name_, turn, span: part, reply };
+            let error = match self.ask(name, acquire).instrument(span).await {
                 Ok(acquired) => return Ok(acquired),
                 Err(error) => error,
             };

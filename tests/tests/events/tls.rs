@@ -1,9 +1,8 @@
 //! Webhooks over TLS: whom the endpoint has to be, by an authority that the machine knows.
 
-use crate::receiver::Receiver;
 use crate::rig::{SOON, events, make};
 use crate::webhooks::{configured, ids, state, until_all};
-use e2e::eventually;
+use e2e::{Receiver, eventually};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;

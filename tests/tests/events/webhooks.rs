@@ -1,8 +1,7 @@
 //! Webhooks: nothing is lost, whoever goes away; nobody is held up; and nothing private is reached.
 
-use crate::receiver::{Received, Receiver};
 use crate::rig::{SOON, events, make, start, stop};
-use e2e::{Builder, Server, eventually};
+use e2e::{Builder, Received, Receiver, Server, eventually};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;

@@ -5,6 +5,7 @@ mod code;
 mod engine;
 mod listen;
 mod log;
+mod otel;
 mod webhooks;
 
 use crate::config::Config;
@@ -32,7 +33,9 @@ const STOPS_AT_ONCE: usize = 16;
 /// Serves until SIGTERM or SIGINT.
 pub fn run(config: Config, data: &Path) -> anyhow::Result<u8> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    log::begin(config.log_format)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let traces = otel::Traces::begin(config.otel.endpoint.as_deref(), runtime.handle())?;
+    log::begin(config.log_format, traces.as_ref())?;
     // Where nothing is there yet there are no tokens, and nothing is made.
     let bare = !data.join("store.db").exists();
     let nobody = bare && config.auth.jwt.is_none();
@@ -41,8 +44,11 @@ pub fn run(config: Config, data: &Path) -> anyhow::Result<u8> {
     {
         return Err(refused(address, config.open).into());
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let code = runtime.block_on(serve(config, data));
+    let joins = traces.as_ref().map(|_| otel::join as api::JoinsTrace);
+    let code = runtime.block_on(serve(config, data, joins));
+    if let Some(traces) = traces {
+        traces.end();
+    }
     // Dropping the runtime would drop the requests under way, and each kills its command.
     std::mem::forget(runtime);
     code.map(|()| 0)
@@ -58,7 +64,7 @@ fn refused(address: std::net::SocketAddr, open: bool) -> Failure {
     if open { refused } else { refused.hint("or make a token first: sandkeep token create --help") }
 }
 
-async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
+async fn serve(config: Config, data: &Path, joins: Option<api::JoinsTrace>) -> anyhow::Result<()> {
     // From here on a signal ends it in good order.
     let mut asked_to_end = Box::pin(signals::asked_to_end()?);
     // First the lock: nothing of another server's may be touched.
@@ -102,6 +108,7 @@ async fn serve(config: Config, data: &Path) -> anyhow::Result<()> {
     let app = App::new(sandboxes.clone(), keyring.clone())
         .keeping_private([data.to_owned()])
         .of_account(account)
+        .joining_traces(joins)
         .with_webhooks(webhooks);
     let (stop, stopping) = watch::channel(());
     let listeners = [door.listener, Listener::Unix(socket.listener()?)];

@@ -6,6 +6,7 @@ use crate::{Sandboxes, errors};
 use interpreters::Event;
 use std::collections::VecDeque;
 use std::time::Duration;
+use tracing::Instrument as _;
 use types::{
     BindingInfo, CodeEvent, CodeRequest, CodeResult, Error, LogEntry, Result, SandboxName, Stream,
 };
@@ -17,7 +18,8 @@ impl Sandboxes {
     /// Runs code to its end, in the context that the request names or in the default one of its
     /// binding or language. Errors of the code are results. Dropping the future stops the code.
     pub async fn execute(&self, name: &SandboxName, request: CodeRequest) -> Result<CodeResult> {
-        self.begin_code(name, request).await?.collect().await
+        let run = async { self.begin_code(name, request).await?.collect().await };
+        run.instrument(span()).await
     }
 
     /// The same, event by event. An error here means that nothing ran.
@@ -26,17 +28,22 @@ impl Sandboxes {
         name: &SandboxName,
         request: CodeRequest,
     ) -> Result<CodeStream> {
-        Ok(self.stream(self.begin_code(name, request).await?))
+        let span = span();
+        let run = self.begin_code(name, request).instrument(span.clone()).await?;
+        Ok(self.stream(run, span))
     }
 
     /// Runs code in an interpreter that is thrown away, of no sandbox.
     pub async fn execute_stateless(&self, request: CodeRequest) -> Result<CodeResult> {
-        self.begin_stateless(request).await?.collect().await
+        let run = async { self.begin_stateless(request).await?.collect().await };
+        run.instrument(span()).await
     }
 
     /// The same, event by event. An error here means that nothing ran.
     pub async fn execute_stateless_stream(&self, request: CodeRequest) -> Result<CodeStream> {
-        Ok(self.stream(self.begin_stateless(request).await?))
+        let span = span();
+        let run = self.begin_stateless(request).instrument(span.clone()).await?;
+        Ok(self.stream(run, span))
     }
 
     /// The bindings of this server, in order.
@@ -44,15 +51,21 @@ impl Sandboxes {
         self.world.code.bindings()
     }
 
-    fn stream(&self, run: CodeRun) -> CodeStream {
+    fn stream(&self, run: CodeRun, span: tracing::Span) -> CodeStream {
         CodeStream {
             run: Some(run),
+            _span: span,
             entries: Entries::default(),
             queue: VecDeque::new(),
             seq: 0,
             clock: self.world.clock.clone(),
         }
     }
+}
+
+/// Of an execution, for a collector.
+fn span() -> tracing::Span {
+    tracing::info_span!(target: "trace", "execution")
 }
 
 fn lost<E>(_: E) -> Result<Ended> {
@@ -81,6 +94,8 @@ impl CodeRun {
 /// The events of an execution. Dropping it before its end stops the code.
 pub struct CodeStream {
     run: Option<CodeRun>,
+    /// Ends with this.
+    _span: tracing::Span,
     entries: Entries,
     queue: VecDeque<CodeEvent>,
     seq: u64,

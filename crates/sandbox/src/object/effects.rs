@@ -8,6 +8,7 @@ use containers::{Instance, InstanceSpec};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::StopRecord;
+use tracing::Instrument as _;
 use types::{Cause, Error, ErrorCode, State};
 
 /// How long a commit of a stop waits before it is tried again, at most.
@@ -93,13 +94,21 @@ impl SandboxObject {
             enable_internet: settings.enable_internet,
         };
         // Not tied to the caller's request: a client that vanishes leaves nothing half made.
+        let starter = std::mem::replace(&mut self.starter, tracing::Span::none());
         tokio::spawn(async move {
+            let span = tracing::info_span!(
+                target: "trace", parent: &starter, "start", generation, otel.status_code = tracing::field::Empty
+            );
+            drop(starter);
             let began = Instant::now();
             let engine = world.engine.clone();
-            let started = tokio::spawn(async move { engine.start(spec).await }).await;
+            let start = async move { engine.start(spec).await };
+            let started = tokio::spawn(start.instrument(span.clone())).await;
             let result = started.unwrap_or_else(|panic| {
                 Err(containers::Error::Failed(format!("the engine failed: {panic}")))
             });
+            span.record("otel.status_code", if result.is_ok() { "OK" } else { "ERROR" });
+            drop(span);
             world.meters.started(result.is_ok(), began.elapsed().as_secs_f64());
             if let Ok(instance) = &result {
                 world.instances().insert(id, instance.clone());

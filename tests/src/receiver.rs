@@ -1,5 +1,9 @@
-//! An endpoint of webhooks, byte by byte.
+//! An endpoint of webhooks, and a collector of traces, byte by byte.
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,16 +17,21 @@ use tokio_rustls::TlsAcceptor;
 /// What came.
 #[derive(Debug, Clone)]
 pub struct Received {
+    /// The path, with its query.
     pub target: String,
+    /// Names in small letters.
     pub headers: BTreeMap<String, String>,
+    /// All of it.
     pub body: Vec<u8>,
 }
 
 impl Received {
+    /// An event of a webhook.
     pub fn event(&self) -> Value {
         serde_json::from_slice(&self.body).expect("JSON")
     }
 
+    /// The event's id.
     pub fn id(&self) -> i64 {
         self.headers["sandkeep-event"].parse().expect("an id")
     }
@@ -30,6 +39,7 @@ impl Received {
 
 /// A receiver that answers each delivery with `answer`, after `wait`.
 pub struct Receiver {
+    /// Where it listens.
     pub address: SocketAddr,
     all: Arc<Mutex<Vec<Received>>>,
     task: JoinHandle<()>,
@@ -42,6 +52,7 @@ impl Drop for Receiver {
 }
 
 impl Receiver {
+    /// One at an address of its own.
     pub async fn new(answer: &str, wait: Duration) -> Self {
         Self::at("127.0.0.1:0", answer, wait).await
     }
@@ -77,10 +88,27 @@ impl Receiver {
         Self { address, all, task }
     }
 
+    /// All that came so far.
     pub fn all(&self) -> Vec<Received> {
         self.all.lock().expect("no panic").clone()
     }
 
+    /// Everything about the spans that came so far, by OTLP; the resource's attributes first.
+    pub fn spans(&self) -> (Vec<KeyValue>, Vec<Span>) {
+        let (mut resource, mut spans) = (Vec::new(), Vec::new());
+        for received in self.all() {
+            assert_eq!(received.target, "/v1/traces");
+            assert_eq!(received.headers["content-type"], "application/x-protobuf");
+            let request = ExportTraceServiceRequest::decode(&*received.body).expect("OTLP");
+            for part in request.resource_spans {
+                resource = part.resource.expect("a resource").attributes;
+                spans.extend(part.scope_spans.into_iter().flat_map(|scope| scope.spans));
+            }
+        }
+        (resource, spans)
+    }
+
+    /// A URL of it.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -120,4 +148,16 @@ fn parse(bytes: &[u8]) -> Option<Received> {
     let length: usize = headers.get("content-length").map_or(0, |n| n.parse().expect("a number"));
     let body = bytes.get(end + 4..end + 4 + length)?.to_vec();
     Some(Received { target, headers, body })
+}
+
+/// An attribute as text; empty: there is none.
+pub fn attribute(all: &[KeyValue], key: &str) -> String {
+    let found = all.iter().find(|pair| pair.key == key);
+    match found.and_then(|pair| pair.value.as_ref()?.value.as_ref()) {
+        Some(any_value::Value::StringValue(text)) => text.clone(),
+        Some(any_value::Value::IntValue(n)) => n.to_string(),
+        Some(any_value::Value::BoolValue(yes)) => yes.to_string(),
+        Some(other) => panic!("{key}: {other:?}"),
+        None => String::new(),
+    }
 }
