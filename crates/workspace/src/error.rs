@@ -165,6 +165,7 @@ impl Error {
                 error.with("maxSize", *max).with("actualSize", *actual)
             }
             Self::Full { what, limit } => error.with("limit", *limit).with("of", *what),
+            Self::Quota => error.with("of", "bytes"),
             Self::Range { size } => error.with("size", *size),
             Self::Malformed(_) => error.with("field", "path"),
             Self::BrokeOff => error.with("field", "body"),

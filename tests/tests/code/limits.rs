@@ -122,6 +122,16 @@ async fn an_owner_s_quota_for_workspaces_holds_code_too() {
     run(&server, "s", &s, &format!("{FILL}x = 41")).await;
     let full = run(&server, "s", &s, "x += 1; fill('/workspace/a')").await;
     assert_eq!(text(&full), "('ENOSPC', 3000000)");
+    let refusal = |owner: &'static str| {
+        let server = &server;
+        move || async move {
+            let path = format!("/v1/events?type=quota.refused&owner={owner}");
+            let page = server.get(&path).await.expect(200);
+            page["events"].as_array().expect("a list").first().map(|event| event["data"].clone())
+        }
+    };
+    let told = e2e::eventually("the refusal is told", SOON, refusal("local")).await;
+    assert_eq!(told, json!({"quota": "workspaceBytes", "limit": 3_000_000, "current": null}));
     // Also with what the next ones write.
     assert_eq!(text(&run(&server, "s", &s, "fill('/workspace/b')").await), "('ENOSPC', 0)");
     let put = server.send("PUT", "/v1/sandboxes/s/files/c", &[], Some(vec![1])).await;
@@ -153,4 +163,9 @@ async fn an_owner_s_quota_for_workspaces_holds_code_too() {
     let body = json!({ "code": format!("{FILL}fill('/workspace/a')"), "binding": "PYTHON" });
     let answer = server.post("/v1/sandboxes/s/execute?owner=eve", body).await.expect(200);
     assert_eq!(text(&answer), "('ENOSPC', 5)");
+    // And of a file that is sent.
+    let put = server.send("PUT", "/v1/sandboxes/z/files/f?owner=fay", &[], Some(vec![1; 4 << 20]));
+    put.await.expect("an answer").expect_error(500, "NO_SPACE");
+    let told = e2e::eventually("the refusal is told", SOON, refusal("fay")).await;
+    assert_eq!(told["quota"], "workspaceBytes");
 }

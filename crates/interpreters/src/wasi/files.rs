@@ -211,7 +211,7 @@ impl Wasi {
                 if quota && end > old && end - old > self.room.bytes {
                     max = (old + self.room.bytes).saturating_sub(start);
                     if max == 0 && total > 0 {
-                        return Err(Errno::NOSPC);
+                        return Err(self.room.refuse());
                     }
                 }
                 let written = write_at(mem, fd.as_fd(), &vecs, start, max as usize)?;

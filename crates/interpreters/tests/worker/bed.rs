@@ -149,7 +149,7 @@ impl Context {
             memory_bytes: 64 * MIB,
             output_max: 1 << 20,
             keep: true,
-            room: Room { bytes: 64 * MIB, entries: 1000 },
+            room: Room::of(64 * MIB, 1000),
         }
     }
 

@@ -9,6 +9,7 @@ use interpreters::Error as WorkerError;
 use interpreters::engines::EngineBuild;
 use interpreters::wasi::Room;
 use interpreters::{Done, Event, Job, NewPack, PackDir, PackRef, Saved};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -264,7 +265,7 @@ impl Execution {
             spare,
             env: super::env::merged(self.busy.env_vars(), &row.env_vars, &self.request.env_vars),
             cwd: row.cwd.clone(),
-            room: Room { bytes: room.bytes, entries: room.entries },
+            room: Room::of(room.bytes, room.entries),
             keep: true,
             ..job(&self.request, build)
         };
@@ -274,8 +275,19 @@ impl Execution {
             done => done.map_err(|e| of_interpreters(e, Some(&row.id)))?,
         };
         // The next execution need not count to know of it.
-        let Room { bytes, entries } = done.room;
+        let Room { bytes, entries, refused } = done.room;
         writing.done(workspace::Room { bytes, entries });
+        if refused {
+            let (owner, own) = (self.busy.owner(), workspace.limits());
+            let (what, limit) = match entries {
+                0 => ("workspaceEntries", own.entries),
+                _ => {
+                    let quota = world.store.quotas().of(owner).workspace_bytes;
+                    ("workspaceBytes", quota.unwrap_or(u64::MAX).min(own.bytes))
+                }
+            };
+            world.store.note_refusal(owner, None, what, limit, Value::Null);
+        }
         Ok(done)
     }
 
@@ -403,7 +415,7 @@ pub(super) fn died(cwd: &str) -> Done {
         saved: None,
         snapshot_ms: 0,
         restored_us: None,
-        room: Room { bytes: 0, entries: 0 },
+        room: Room::of(0, 0),
     }
 }
 
@@ -429,7 +441,7 @@ pub(super) fn job(request: &CodeRequest, build: &EngineBuild) -> Job {
         memory_bytes: memory(build.language),
         output_max: CODE_OUTPUT_MAX,
         keep: false,
-        room: Room { bytes: 0, entries: 0 },
+        room: Room::of(0, 0),
     }
 }
 

@@ -113,12 +113,14 @@ impl Store {
 
     /// [`Store::note_refusal`] with what the caller is told; of any other error nothing.
     pub fn note_quota(&self, owner: &Owner, error: &types::Error) {
-        if error.code != ErrorCode::QuotaExceeded {
-            return;
-        }
         let fact = |key: &str| error.context.get(key).cloned().unwrap_or_default();
-        let what = fact("what");
-        // Of the machine's limit nobody is told how much others have: null.
+        let what = match error.code {
+            ErrorCode::QuotaExceeded => fact("what"),
+            ErrorCode::NoSpace if fact("of") == "entries" => Value::from("workspaceEntries"),
+            ErrorCode::NoSpace => Value::from("workspaceBytes"),
+            _ => return,
+        };
+        // Of a limit that is shared nobody is told how much others have: null.
         let (limit, current) = (fact("limit"), fact("current"));
         self.note_refusal(owner, None, what.as_str().unwrap_or_default(), limit, current);
     }

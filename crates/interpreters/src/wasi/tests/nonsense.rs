@@ -101,7 +101,7 @@ fn any_call_answers_and_nothing_leaves_the_directories() {
         for (at, word) in (4096..12000).step_by(8).zip(0u32..) {
             sys.put(at, &[(word * 7).to_le_bytes(), (word % 50).to_le_bytes()].concat());
         }
-        sys.wasi.room = super::super::Room { bytes: 1 << 20, entries: 100 };
+        sys.wasi.room = super::super::Room::of(1 << 20, 100);
         for _ in 0..100 {
             let number = dice.below(44) as u8;
             let small = std::array::from_fn(|_| dice.number());

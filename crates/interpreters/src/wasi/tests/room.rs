@@ -8,10 +8,11 @@ use super::*;
 #[test]
 fn bytes_run_out_and_come_back() {
     let mut sys = Sys::new();
-    sys.wasi.room = Room { bytes: 10, entries: 100 };
+    sys.wasi.room = Room::of(10, 100);
     let fd = sys.open("f", CREATE).expect("create");
     assert_eq!(sys.write(fd, b"0123456"), Ok(7));
     assert_eq!(sys.write(fd, b"789abc"), Ok(3), "as many as there is room for");
+    assert!(!sys.wasi.room.refused);
     assert_eq!(sys.write(fd, b"x"), Err(Errno::NOSPC));
     sys.seek(fd, 0, 0).expect("seek");
     assert_eq!(sys.write(fd, b"over"), Ok(4), "what is there can be written over");
@@ -24,13 +25,13 @@ fn bytes_run_out_and_come_back() {
     sys.seek(fd, 0, 0).expect("seek");
     sys.write(fd, b"12345").expect("write");
     sys.unlink("f").expect("unlink");
-    assert_eq!(sys.wasi.room, Room { bytes: 10, entries: 100 });
+    assert_eq!(sys.wasi.room, Room { refused: true, ..Room::of(10, 100) });
 }
 
 #[test]
 fn a_hole_takes_its_size() {
     let mut sys = Sys::new();
-    sys.wasi.room = Room { bytes: 100, entries: 100 };
+    sys.wasi.room = Room::of(100, 100);
     let fd = sys.open("f", CREATE).expect("create");
     sys.seek(fd, 200, 0).expect("seek");
     assert_eq!(sys.write(fd, b"x"), Err(Errno::NOSPC));
@@ -42,7 +43,7 @@ fn a_hole_takes_its_size() {
 #[test]
 fn entries_run_out_and_come_back() {
     let mut sys = Sys::new();
-    sys.wasi.room = Room { bytes: 100, entries: 4 };
+    sys.wasi.room = Room::of(100, 4);
     sys.open("f", CREATE).expect("create");
     sys.mkdir("d").expect("mkdir");
     sys.symlink("f", "s").expect("symlink");
@@ -54,6 +55,7 @@ fn entries_run_out_and_come_back() {
     }
     sys.open("f", CREATE).expect("it is there already");
     assert_eq!(sys.mkdir("d"), Err(Errno::NOSPC));
+    assert!(sys.wasi.room.refused);
     sys.rmdir("d").expect("rmdir");
     sys.rename("f", "s").expect("it replaces another");
     assert_eq!(sys.wasi.room.entries, 2);
@@ -65,7 +67,7 @@ fn entries_run_out_and_come_back() {
 #[test]
 fn the_scratch_directory_has_its_own_limits() {
     let mut sys = Sys::new();
-    sys.wasi.room = Room { bytes: 0, entries: 0 };
+    sys.wasi.room = Room::of(0, 0);
     let fd = sys.open_as(TMP, b"f", CREATE, rights::ALL, 0).expect("create");
     assert_eq!(sys.write(fd, b"x"), Ok(1));
     assert_eq!(sys.open("f", CREATE), Err(Errno::NOSPC));
