@@ -36,7 +36,7 @@ impl Booted {
         sink: Box<dyn Sink>,
     ) -> Result<Self, InstanceError> {
         let linked = Linked::new(module, driver)?;
-        let wasi = Wasi::new(places);
+        let wasi = Wasi::reproducible(places);
         let output = wasi.output.clone();
         output.begin(sink, 1 << 20);
         let mut live = instantiate(&linked, None, wasi, memory_bytes).await?;

@@ -19,7 +19,7 @@ use types::{RichResult, Stream};
 use wasmtime::Linker;
 
 /// Version of how bases are made: part of an engine's recipe.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// How long an interpreter may take to start, with all that it imports.
 const START: Duration = Duration::from_secs(300);

@@ -61,13 +61,17 @@ impl Worker {
         })))
     }
 
-    /// Runs code. Events come while it runs; where nobody takes them they are dropped, and the
-    /// code goes on. Dropping the future cancels the execution: the guest stops within 10 ms,
+    /// Runs code. Events come while it runs; how many there may be is limited by what code may tell,
+    /// so a slow reader holds up no code. Where nobody takes them they are dropped, and the code goes on. Dropping the future cancels the execution: the guest stops within 10 ms,
     /// and its context is as before.
     ///
     /// # Errors
     /// See [`Error`]; after each of them the context is as before.
-    pub async fn execute(&self, mut job: Job, events: mpsc::Sender<Event>) -> Result<Done, Error> {
+    pub async fn execute(
+        &self,
+        mut job: Job,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Result<Done, Error> {
         let spare = job.spare.take();
         let Job { packs, stdin, snapshot, timeout, .. } = &job;
         let (packs, before, timeout) = (packs.clone(), snapshot.clone(), *timeout);
@@ -172,17 +176,17 @@ async fn follow(
     packs: &PackDir,
     spare: Option<String>,
     before: Option<Snapshot>,
-    events: mpsc::Sender<Event>,
+    events: mpsc::UnboundedSender<Event>,
 ) -> Result<Done, Error> {
     loop {
         let (message, body) = flight.answers.recv().await.ok_or(Error::WorkerDied)?;
         // Who does not take events does not want them.
         match message {
             FromWorker::Output { stream, at, .. } => {
-                let _ = events.send(Event::Output { stream, bytes: body, at }).await;
+                let _ = events.send(Event::Output { stream, bytes: body, at });
             }
             FromWorker::Shown { result, .. } => {
-                let _ = events.send(Event::Result(*result)).await;
+                let _ = events.send(Event::Result(*result));
             }
             FromWorker::Need { id } => {
                 let wanted = before.clone();

@@ -2,7 +2,8 @@
 
 use super::Wasi;
 use super::errno::Errno;
-use super::fds::{Kind, Name, Start};
+use super::fds::{Kind, Location, Name, Start};
+use super::fixed;
 use super::mem::Mem;
 use super::places::FIRST;
 use super::stat::FileKind;
@@ -12,7 +13,8 @@ use std::os::fd::BorrowedFd;
 /// Most names of a directory that a guest sees, and most that are kept of all that it reads.
 pub(crate) const NAMES_MAX: usize = 200_000;
 
-fn names_of(dir: BorrowedFd<'_>) -> Result<Vec<Name>, Errno> {
+/// `at`: where the directory lies, where inode numbers go by that.
+fn names_of(dir: BorrowedFd<'_>, at: Option<&Location>) -> Result<Vec<Name>, Errno> {
     // Read through a descriptor of its own: one that only names the directory cannot be read.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(dir, ".", flags, Mode::empty())?;
@@ -22,7 +24,12 @@ fn names_of(dir: BorrowedFd<'_>) -> Result<Vec<Name>, Errno> {
         let entry = entry?;
         let name = entry.file_name().to_bytes().to_vec();
         // The directory above is none of the guest's business.
-        let ino = if name == b".." { own } else { entry.ino() };
+        let ino = match (at, name.as_slice()) {
+            (Some(at), b"..") => fixed::ino(at),
+            (Some(at), name) => fixed::ino(&at.join(name)),
+            (None, b"..") => own,
+            (None, _) => entry.ino(),
+        };
         names.push(Name { name, ino, kind: FileKind::from(entry.file_type()) as u8 });
         if names.len() == NAMES_MAX {
             break;
@@ -55,7 +62,9 @@ impl Wasi {
         };
         if cookie == 0 || !known {
             let fresh = match self.fds.start(fd)? {
-                Start::Host { dir, .. } => names_of(dir)?,
+                Start::Host { dir, at, .. } => {
+                    names_of(dir, self.tells_fixed(at.place)?.then_some(&at))?
+                }
                 Start::Virtual { dev: true, .. } => {
                     made_up(vec![b"null".to_vec()], 2, FileKind::Character)
                 }

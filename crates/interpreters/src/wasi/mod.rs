@@ -9,6 +9,7 @@ mod descriptors;
 mod errno;
 mod fds;
 mod files;
+mod fixed;
 mod linker;
 mod mem;
 mod names;
@@ -33,6 +34,7 @@ pub(crate) use clocks::epoch_ms;
 
 use fds::Fds;
 use files::Stdin;
+use fixed::Fixed;
 
 /// The system as one guest sees it.
 pub struct Wasi {
@@ -48,12 +50,20 @@ pub struct Wasi {
     pub room: Room,
     fds: Fds,
     stdin: Stdin,
+    /// What it is told while it starts.
+    fixed: Option<Fixed>,
 }
 
 impl Wasi {
     /// A fresh system with these directories: no arguments, no environment, no input.
     pub fn new(places: Places) -> Self {
         Self::with(Fds::new(places), Clocks::resume(0, 0))
+    }
+
+    /// A fresh one that tells the same whenever and wherever it is asked: times, random numbers,
+    /// what files are beside their bytes.
+    pub fn reproducible(places: Places) -> Self {
+        Self { fixed: Some(Fixed::default()), ..Self::new(places) }
     }
 
     /// A system that goes on from what a snapshot kept.
@@ -70,6 +80,7 @@ impl Wasi {
             room: Room::UNLIMITED,
             fds,
             stdin: Stdin::default(),
+            fixed: None,
         }
     }
 

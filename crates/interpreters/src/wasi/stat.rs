@@ -3,6 +3,7 @@
 use super::Wasi;
 use super::errno::Errno;
 use super::fds::{Kind, Location, Start};
+use super::fixed::{BEGAN, ino};
 use super::mem::Mem;
 use super::paths::FOLLOW;
 use super::places::beneath;
@@ -68,6 +69,14 @@ impl FileStat {
         }
     }
 
+    /// The same with nothing that differs between two machines: of files that are an interpreter's
+    /// own, and of all while it starts.
+    fn fixed(stat: &Stat, at: &Location) -> Self {
+        let all = FileStat::of(stat, at.place);
+        let size = if all.kind == FileKind::Directory { 0 } else { all.size };
+        FileStat { ino: ino(at), links: 1, size, times: [BEGAN; 3], ..all }
+    }
+
     /// Of something that the host has no counterpart of.
     fn made_up(kind: FileKind, ino: u64) -> Self {
         FileStat { dev: 0, ino, kind, links: 1, size: 0, times: [0; 3] }
@@ -122,6 +131,18 @@ fn lookup_flags(lookup: u32) -> OFlags {
 }
 
 impl Wasi {
+    fn stat(&self, stat: &Stat, at: &Location) -> Result<FileStat, Errno> {
+        Ok(match self.tells_fixed(at.place)? {
+            true => FileStat::fixed(stat, at),
+            false => FileStat::of(stat, at.place),
+        })
+    }
+
+    /// Whether nothing of these files may be told that differs between two machines.
+    pub(crate) fn tells_fixed(&self, place: usize) -> Result<bool, Errno> {
+        Ok(self.fixed.is_some() || !self.fds.writable(place)?)
+    }
+
     pub(crate) fn path_filestat_get(
         &mut self,
         mem: &mut Mem<'_>,
@@ -136,7 +157,7 @@ impl Wasi {
             Start::Virtual { dev, .. } => virtual_stat(dev, path)?,
             Start::Host { dir, at, .. } => {
                 let fd = beneath(dir, path, lookup_flags(lookup), Mode::empty())?;
-                FileStat::of(&rustix::fs::fstat(fd)?, at.place)
+                self.stat(&rustix::fs::fstat(fd)?, &at.join(path))?
             }
         };
         stat.put(mem, out)
@@ -167,18 +188,20 @@ impl Wasi {
         fd: u32,
         out: u32,
     ) -> Result<(), Errno> {
-        let stat = match &self.fds.get(fd)?.kind {
-            Kind::Stdin | Kind::Out(_) => FileStat::made_up(FileKind::Unknown, 4 + u64::from(fd)),
-            Kind::Null => FileStat::made_up(FileKind::Character, 3),
+        let (stat, at) = match &self.fds.get(fd)?.kind {
+            Kind::Stdin | Kind::Out(_) => {
+                return FileStat::made_up(FileKind::Unknown, 4 + u64::from(fd)).put(mem, out);
+            }
+            Kind::Null => return FileStat::made_up(FileKind::Character, 3).put(mem, out),
             Kind::Dir { at, fd, .. } | Kind::File { at, fd, .. } => {
-                FileStat::of(&rustix::fs::fstat(fd)?, at.place)
+                (rustix::fs::fstat(fd)?, at.clone())
             }
             _ => match self.fds.start(fd)? {
-                Start::Virtual { dev, .. } => virtual_stat(dev, b"")?,
-                Start::Host { dir, at, .. } => FileStat::of(&rustix::fs::fstat(dir)?, at.place),
+                Start::Virtual { dev, .. } => return virtual_stat(dev, b"")?.put(mem, out),
+                Start::Host { dir, at, .. } => (rustix::fs::fstat(dir)?, at),
             },
         };
-        stat.put(mem, out)
+        self.stat(&stat, &at)?.put(mem, out)
     }
 
     pub(crate) fn fd_filestat_set_times(

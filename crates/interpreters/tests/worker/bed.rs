@@ -160,7 +160,7 @@ impl Context {
 
     /// Runs it, and commits what it left.
     pub async fn execute(&mut self, worker: &Worker, job: Job) -> Ran {
-        let (tell, mut told) = mpsc::channel(4);
+        let (tell, mut told) = mpsc::unbounded_channel();
         let listen = tokio::spawn(async move {
             let mut events = Vec::new();
             while let Some(event) = told.recv().await {

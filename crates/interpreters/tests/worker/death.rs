@@ -16,7 +16,7 @@ async fn a_killed_worker_costs_what_was_in_flight() {
     context.run(&worker, "var x = 1").await.done();
     for _ in 0..3 {
         let pid = worker.pid().expect("a process");
-        let (tell, mut told) = tokio::sync::mpsc::channel(4);
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
         let job = context.job("x = 2; console.log('here'); while (true) {}");
         let running = tokio::spawn({
             let worker = worker.clone();
@@ -71,7 +71,7 @@ async fn all_ends_with_the_server() {
     let worker = bed.worker(1).await;
     let mut context = bed.context("one");
     let job = context.job("console.log('here'); while (true) {}");
-    let (tell, mut told) = tokio::sync::mpsc::channel(4);
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let running = tokio::spawn({
         let worker = worker.clone();
         async move { worker.execute(job, tell).await.map(drop) }

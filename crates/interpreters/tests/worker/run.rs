@@ -72,7 +72,7 @@ async fn a_pack_that_nobody_keeps_is_removed_and_the_state_with_it() {
     context.run(&worker, "var x = 1").await.done();
     let files = || std::fs::read_dir(bed.path("contexts/one")).expect("a directory").count();
     assert_eq!(files(), 1);
-    let (tell, _told) = tokio::sync::mpsc::channel(1);
+    let (tell, _told) = tokio::sync::mpsc::unbounded_channel();
     let done = worker.execute(context.job("x = 2"), tell).await.expect("it ran");
     assert_eq!(files(), 2);
     // The commit failed.
@@ -135,7 +135,7 @@ async fn a_dropped_execution_stops_and_leaves_the_state_before() {
     let worker = bed.worker(1).await;
     let mut context = bed.context("one");
     context.run(&worker, "var x = 1").await.done();
-    let (tell, mut told) = tokio::sync::mpsc::channel(4);
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let job = context.job("x = 2; console.log('here'); while (true) {}");
     let running = tokio::spawn({
         let worker = worker.clone();

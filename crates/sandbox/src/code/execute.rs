@@ -5,12 +5,14 @@ use super::{not_saved, of_interpreters, packs};
 use crate::busy::Busy;
 use crate::world::World;
 use crate::{Sandboxes, errors};
+use futures::FutureExt as _;
 use interpreters::Error as WorkerError;
 use interpreters::engines::EngineBuild;
 use interpreters::wasi::Room;
 use interpreters::{Done, Event, Job, NewPack, PackDir, PackRef, Saved};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{ContextRow, ContextState, SnapshotRow};
@@ -20,9 +22,6 @@ use types::{
     CODE_OUTPUT_MAX, CODE_TIMEOUT_MS, CodeError, CodeRequest, CodeResult, ContextRef, Error,
     ErrorCode, Language, Logs, Result, SandboxName, Stdin, Usage,
 };
-
-/// Events on their way from the worker.
-const EVENTS: usize = 64;
 
 /// An execution under way. Dropping it cancels the code, unless it is being saved already.
 pub(crate) struct CodeRun {
@@ -104,28 +103,18 @@ impl Sandboxes {
 impl CodeRun {
     /// Runs `work` beside its caller: what must not be torn in two goes on without it.
     pub(super) fn spawn<F>(
-        work: impl FnOnce(mpsc::Sender<Event>, oneshot::Receiver<()>) -> F,
+        work: impl FnOnce(mpsc::UnboundedSender<Event>, oneshot::Receiver<()>) -> F,
     ) -> Self
     where
         F: Future<Output = Result<Ended>> + Send + 'static,
     {
-        let (tell, mut told_now) = mpsc::channel(EVENTS);
-        let (hand_on, events) = mpsc::unbounded_channel();
-        // How much code may tell is limited; so a slow reader holds up no code, and the turn of
-        // no other.
-        tokio::spawn(async move {
-            while let Some(event) = told_now.recv().await {
-                if hand_on.send(event).is_err() {
-                    return;
-                }
-            }
-        });
+        let (tell, events) = mpsc::unbounded_channel();
         let (cancel, cancelled) = oneshot::channel();
         let (told, end) = oneshot::channel();
-        let work = work(tell, cancelled);
+        let work = AssertUnwindSafe(work(tell, cancelled)).catch_unwind();
         tokio::spawn(async move {
-            let ended = tokio::spawn(work).await;
-            let ended = ended.unwrap_or_else(|e| Err(errors::internal("running code", e)));
+            let ended = work.await;
+            let ended = ended.unwrap_or_else(|_| Err(errors::internal("running code", "a panic")));
             // A caller that went away is not told.
             let _ = told.send(ended);
         });
@@ -141,7 +130,7 @@ fn cancelled() -> Error {
 impl Execution {
     async fn run(
         mut self,
-        events: mpsc::Sender<Event>,
+        events: mpsc::UnboundedSender<Event>,
         cancel: oneshot::Receiver<()>,
     ) -> Result<Ended> {
         let world = self.sandboxes.world.clone();
@@ -177,7 +166,7 @@ impl Execution {
         &self,
         world: &Arc<World>,
         read: Option<(ContextRow, u64)>,
-        events: mpsc::Sender<Event>,
+        events: mpsc::UnboundedSender<Event>,
         stop: impl Future<Output = Error>,
         old: &mut Vec<PackRef>,
     ) -> Result<Ended> {
@@ -241,7 +230,7 @@ impl Execution {
         row: &ContextRow,
         build: &EngineBuild,
         spare: Option<String>,
-        events: mpsc::Sender<Event>,
+        events: mpsc::UnboundedSender<Event>,
     ) -> Result<Done> {
         let workspace = self.live.workspace(world).await?;
         world.bound(workspace, &self.busy).await?;

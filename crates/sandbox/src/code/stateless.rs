@@ -32,7 +32,7 @@ async fn run(
     world: Arc<World>,
     request: CodeRequest,
     build: EngineBuild,
-    events: mpsc::Sender<Event>,
+    events: mpsc::UnboundedSender<Event>,
     cancel: oneshot::Receiver<()>,
 ) -> Result<Ended> {
     tokio::select! {
@@ -46,7 +46,7 @@ async fn execute(
     world: &World,
     request: &CodeRequest,
     build: &EngineBuild,
-    events: mpsc::Sender<Event>,
+    events: mpsc::UnboundedSender<Event>,
 ) -> Result<Ended> {
     let _place = world.code.stateless.acquire().await;
     let failed = |e: std::io::Error| errors::internal("making an empty workspace", e);
