@@ -1,7 +1,8 @@
 //! What may be typed.
 
 use crate::verbs;
-use clap::{Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::path::PathBuf;
 use types::Owner;
 
@@ -15,6 +16,28 @@ pub struct Cli {
     pub global: Global,
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+impl Cli {
+    /// Reads the command line. What is typed there is over the environment, also where the two name
+    /// the server in different ways.
+    pub fn read() -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        let mut cli = Self::from_arg_matches(&matches)?;
+        let typed = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
+        match (typed("url"), typed("data")) {
+            (true, true) => {
+                let message = "--url and --data both say where the server is; one is enough";
+                Err(command.error(clap::error::ErrorKind::ArgumentConflict, message))
+            }
+            (false, true) => {
+                cli.global.url = None;
+                Ok(cli)
+            }
+            _ => Ok(cli),
+        }
+    }
 }
 
 /// What every verb takes.

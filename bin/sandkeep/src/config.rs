@@ -289,6 +289,11 @@ fn explain(error: &figment::Error, file: Option<&Path>) -> Failure {
         _ => String::new(),
     };
     match &error.kind {
+        Kind::UnknownField(field, known) if error.path.len() > 1 => {
+            let table = error.path[..error.path.len() - 1].join(".");
+            Failure::new(format!("unknown key {field:?} in [{table}]{from}"))
+                .hint(format!("the keys there are {}", known.join(", ")))
+        }
         Kind::UnknownField(field, _) => {
             Failure::new(format!("unknown key {field:?}{from}")).hint(format!(
                 "the keys are {}, and the tables [bindings], [account], [auth], [quotas], \

@@ -94,8 +94,12 @@ pub async fn held(global: &Global, make: bool) -> anyhow::Result<Held> {
                 _ => return Ok(Held::Server(client)),
             }
         }
-        if !make && std::fs::symlink_metadata(data.join("store.db")).is_err() {
+        let bare = std::fs::symlink_metadata(data.join("store.db")).is_err();
+        if bare && !make {
             return Ok(Held::Server(client(global)?));
+        }
+        if global.data.is_none() {
+            refuse_other(&data).await?;
         }
         tries += 1;
         match Store::open(store::Options { dir: data.clone() }) {
@@ -105,4 +109,19 @@ pub async fn held(global: &Global, make: bool) -> anyhow::Result<Held> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Where nobody said which data directory: a server that all other verbs would ask is not passed
+/// over for one that no server uses.
+async fn refuse_other(data: &Path) -> anyhow::Result<()> {
+    let url = format!("http://{DEFAULT_LISTEN}");
+    if let Err(client::Error::Connect { .. }) = Client::new(&url, None, None)?.healthz().await {
+        return Ok(());
+    }
+    let message =
+        format!("a server answers at {url}, and it does not use the directory {}", data.display());
+    Err(Failure::new(message)
+        .hint("say which is meant: --data DIR for a directory, as the user whose it is")
+        .hint(format!("or --url {url}, with a token of the scope admin in SANDKEEP_TOKEN"))
+        .into())
 }

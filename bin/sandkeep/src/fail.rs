@@ -56,7 +56,9 @@ pub fn report(error: &anyhow::Error) -> u8 {
     if error.is::<BrokenPipe>() {
         return BROKEN_PIPE;
     }
-    let mut text = format!("{} {}\n", label("error:"), crate::output::plain(&format!("{error:#}")));
+    let message = format!("{error:#}");
+    let lines: Vec<_> = message.trim_end().lines().map(crate::output::plain).collect();
+    let mut text = format!("{} {}\n", label("error:"), lines.join("\n"));
     for hint in hints(error) {
         text += &format!("hint: {}\n", crate::output::plain(&hint));
     }
@@ -87,6 +89,15 @@ fn hints(error: &anyhow::Error) -> Vec<String> {
         return failure.hints.clone();
     }
     match error.downcast_ref::<client::Error>() {
+        Some(error @ client::Error::Connect { .. })
+            if format!("{error:#} {error:?}").contains("CaUsedAsEndEntity") =>
+        {
+            vec![
+                "the server's certificate is one of an authority (CA:TRUE): give the server one of \
+                 its own, as `openssl req -x509 -addext basicConstraints=critical,CA:FALSE` makes it"
+                    .to_owned(),
+            ]
+        }
         Some(client::Error::Connect { .. }) => {
             vec!["start the server with `sandkeep serve`, or say where it is with --url".to_owned()]
         }
@@ -133,6 +144,9 @@ fn advice(error: &types::Error) -> Vec<String> {
         }
         ErrorCode::ExecutionNotSaved => {
             "the code ran, and its variables are as they were before; files stay".to_owned()
+        }
+        ErrorCode::InstanceStartFailed => {
+            "`sandkeep stops NAME` has the failed start; the next command tries anew".to_owned()
         }
         ErrorCode::Internal => "the server's log tells more".to_owned(),
         code if code.retryable() => "nothing was done; the same may succeed later".to_owned(),

@@ -10,7 +10,6 @@ mod serve;
 mod signals;
 mod verbs;
 
-use clap::Parser as _;
 use cli::{Cli, Verb};
 
 fn main() {
@@ -19,7 +18,7 @@ fn main() {
     spawner::run_if_asked();
     // Or to be the zygote, which forks as well and must not have a second thread.
     interpreters::run_if_asked();
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { i32::from(fail::OURS) } else { 0 };

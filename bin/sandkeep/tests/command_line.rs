@@ -150,6 +150,25 @@ fn a_named_data_directory_is_not_passed_over() {
 }
 
 #[test]
+fn what_is_typed_is_over_the_environment_also_in_another_word() {
+    let mut command = sandkeep();
+    command
+        .args(["ls", "--data", "/nonexistent/sandkeep"])
+        .env("SANDKEEP_URL", "http://127.0.0.1:1");
+    let (code, _, stderr) = told(&command.output().expect("the program starts"));
+    assert_eq!(code, 125);
+    assert!(stderr.contains("no server uses the data directory /nonexistent"), "{stderr}");
+    let mut command = sandkeep();
+    command.args(["ls", "--url", "http://127.0.0.1:1"]).env("SANDKEEP_DATA", "/nonexistent");
+    let (code, _, stderr) = told(&command.output().expect("the program starts"));
+    assert_eq!(code, 125);
+    assert!(stderr.contains("127.0.0.1:1"), "{stderr}");
+    let (code, _, stderr) = told(&run(&["ls", "--url", "http://127.0.0.1:1", "--data", "/x"]));
+    assert_eq!(code, 125);
+    assert!(stderr.contains("--url and --data both"), "{stderr}");
+}
+
+#[test]
 fn serve_refuses_what_would_let_anyone_in() {
     let data = tempfile::tempdir().expect("a directory");
     let path = data.path().join("d");

@@ -259,10 +259,12 @@ fn what_makes_no_token_is_told() {
         assert_eq!((code, stdout.as_str()), (125, ""), "{words:?}");
         assert!(stderr.contains(why), "{words:?}: {stderr}");
     }
+    for words in [&["token", "ls"][..], &["token", "revoke", "tok_0"]] {
+        let (code, _, stderr) = verb(&data, words);
+        assert_eq!(code, 125);
+        assert!(stderr.contains("no server uses the data directory"), "{stderr}");
+    }
     assert!(!data.exists(), "refused before anything is touched");
-    let (code, _, stderr) = verb(&data, &["token", "revoke", "tok_0"]);
-    assert_eq!(code, 125);
-    assert!(stderr.contains("there is no such token"), "{stderr}");
     // The environment's owner is one; a scope on the command line is over it.
     for words in [&["token", "create"][..], &["token", "create", "--scope", "containers:read"]] {
         let mut command = sandkeep();
@@ -271,6 +273,39 @@ fn what_makes_no_token_is_told() {
         let (code, stdout, stderr) = told(&command.output().expect("the program starts"));
         assert_eq!((code, stdout.lines().count()), (0, 1), "{stderr}");
     }
+    let (code, _, stderr) = verb(&data, &["token", "revoke", "tok_0"]);
+    assert_eq!(code, 125);
+    assert!(stderr.contains("there is no such token"), "{stderr}");
     let rows = ok(&data, &["token", "ls"]);
     assert!(rows.contains("\tada\tvalid") && rows.contains("\t(containers:read)\tvalid"), "{rows}");
+}
+
+/// In a network of its own, as it needs the default address.
+#[test]
+fn a_server_at_the_default_address_is_not_passed_over() {
+    const SCRIPT: &str = r#"
+ip link set lo up
+"$SANDKEEP" serve --data "$1/served" 2>"$1/log" & pid=$!
+trap 'kill $pid; wait $pid || true' EXIT
+until "$SANDKEEP" ls --url http://127.0.0.1:7700 >"$1/ls" 2>&1; do kill -0 $pid; sleep 0.05; done
+status=0
+XDG_DATA_HOME="$1/home" setpriv --reuid 65534 --regid 65534 --clear-groups \
+    "$SANDKEEP" token create --owner ada || status=$?
+test $status = 125
+"$SANDKEEP" token ls --data "$1/none" && exit 1
+"$SANDKEEP" token create --data "$1/served" --scope admin
+"#;
+    let place = tempfile::tempdir().expect("a directory");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(place.path(), open).expect("chmod");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-n", "sh", "-euc", SCRIPT, "sh"]).arg(place.path());
+    let output = command.env("SANDKEEP", sandkeep().get_program()).output().expect("unshare");
+    let (code, stdout, stderr) = told(&output);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("a server answers at http://127.0.0.1:7700"), "{stderr}");
+    assert!(stderr.contains("hint: say which is meant: --data"), "{stderr}");
+    assert!(stderr.contains("no server uses the data directory"), "{stderr}");
+    assert_eq!(stdout.lines().count(), 1, "one token, of the server: {stdout}");
+    assert!(!place.path().join("home").exists() && !place.path().join("none").exists());
 }

@@ -108,7 +108,8 @@ fn describe(route: &Route, operation: &mut Operation) {
     for name in names_in(route.path).rev() {
         parameters.insert(0, name_parameter(name));
     }
-    if route.takes("owner") {
+    // What lists of all owners take to choose one is said beside their other filters.
+    if route.takes("owner") && !parameters.iter().any(|parameter| parameter.name == "owner") {
         parameters.push(owner_parameter("owner", ParameterIn::Query));
         parameters.push(owner_parameter("Sandkeep-Owner", ParameterIn::Header));
     }

@@ -18,8 +18,17 @@ pub struct BeforeStop {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argv: Option<Vec<String>>,
     /// After this long the instance is stopped all the same, ms; at most 600 000. 0: at once, as if
-    /// nothing were set.
+    /// nothing were set. By default 10 000.
+    #[serde(default = "usual")]
+    #[schema(default = 10_000)]
     pub timeout_ms: u64,
+}
+
+/// How long it may take where nobody says, ms.
+pub const BEFORE_STOP_MS: u64 = 10_000;
+
+fn usual() -> u64 {
+    BEFORE_STOP_MS
 }
 
 impl BeforeStop {

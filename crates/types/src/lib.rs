@@ -27,7 +27,7 @@ pub use account::{
     AccountError, AccountFailure, Application, Envelope, Instance, InstanceConfiguration,
     InstanceFilter, InstanceList, InstanceState, InstanceStatus, PageInfo,
 };
-pub use before_stop::{BEFORE_STOP_MAX_MS, BeforeStop};
+pub use before_stop::{BEFORE_STOP_MAX_MS, BEFORE_STOP_MS, BeforeStop};
 pub use code::{
     BindingInfo, BindingList, CODE_MAX, CODE_OUTPUT_MAX, CODE_TIMEOUT_MAX_MS, CODE_TIMEOUT_MS,
     CONTEXTS_MAX, CheckpointInfo, CheckpointList, CheckpointRequest, CodeError, CodeEvent,

@@ -70,7 +70,9 @@ impl Workspace {
     /// directory into itself.
     pub fn rename(&self, from: &FilePath, to: &FilePath, overwrite: bool) -> Result<()> {
         let (from_dir, from) = resolve::place(&self.root, from, false)?.named(ROOT)?;
-        let (to_dir, to) = resolve::place(&self.root, to, false)?.named(ROOT)?;
+        let target = |error: Error| Error::Target { path: to.clone(), source: Box::new(error) };
+        let place = resolve::place(&self.root, to, false).and_then(|place| place.named(ROOT));
+        let (to_dir, to) = place.map_err(target)?;
         let old = match rustix::fs::statat(&to_dir, &to, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Some(stat),
             Err(Errno::NOENT) => None,
@@ -83,7 +85,10 @@ impl Workspace {
                 return Err(Error::Invalid("a directory cannot be moved into itself"));
             }
             // Some file systems say so of a directory that is not empty.
-            Err(Errno::EXIST) if overwrite => return Err(Error::NotEmpty),
+            Err(Errno::EXIST) if overwrite => return Err(target(Error::NotEmpty)),
+            Err(error @ (Errno::EXIST | Errno::NOTEMPTY | Errno::ISDIR | Errno::NOTDIR)) => {
+                return Err(target(error.into()));
+            }
             done => done?,
         }
         // Two names of one file stay as they are.

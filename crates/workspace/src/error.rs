@@ -56,6 +56,14 @@ pub enum Error {
     /// What was read changed meanwhile, so that what was said of it is not true any more.
     #[error("it changed while it was being read")]
     Changed,
+    /// Of the place that something is moved to.
+    #[error("{source}")]
+    Target {
+        /// Where that is.
+        path: FilePath,
+        /// Why.
+        source: Box<Error>,
+    },
     /// An entry of an archive that is not unpacked.
     #[error("the archive's entry {name}: {source}")]
     Entry {
@@ -119,7 +127,7 @@ impl Error {
             Self::TooLarge { .. } => "EFBIG",
             Self::Full { .. } | Self::Quota | Self::DiskFull => "ENOSPC",
             Self::Changed => "ESTALE",
-            Self::Entry { source, .. } => source.errno(),
+            Self::Target { source, .. } | Self::Entry { source, .. } => source.errno(),
             Self::BrokeOff => "EPIPE",
             Self::System(Errno::LOOP) => "ELOOP",
             Self::System(Errno::MFILE | Errno::NFILE) => "EMFILE",
@@ -142,7 +150,7 @@ impl Error {
             Self::Full { .. } | Self::Quota => ErrorCode::NoSpace,
             Self::DiskFull => ErrorCode::StorageFull,
             Self::Malformed(_) | Self::BrokeOff => ErrorCode::ValidationFailed,
-            Self::Entry { source, .. } => source.code(),
+            Self::Target { source, .. } | Self::Entry { source, .. } => source.code(),
             Self::Range { .. } => ErrorCode::RangeNotSatisfiable,
             Self::NotEmpty | Self::Invalid(_) | Self::Changed | Self::System(_) => {
                 ErrorCode::FilesystemError
@@ -152,7 +160,8 @@ impl Error {
 
     /// The error as a caller sees it: with `path`, `operation` and `errno` in its context.
     pub fn public(&self, operation: FileOperation, path: &FilePath) -> types::Error {
-        let error = types::Error::new(self.code(), format!("{path}: {self}"))
+        let about = if let Self::Target { path, .. } = self { path } else { path };
+        let error = types::Error::new(self.code(), format!("{about}: {self}"))
             .with("path", path.to_string())
             .with("operation", operation.as_str())
             .with("errno", self.errno());
@@ -169,6 +178,7 @@ impl Error {
             Self::Range { size } => error.with("size", *size),
             Self::Malformed(_) => error.with("field", "path"),
             Self::BrokeOff => error.with("field", "body"),
+            Self::Target { source, .. } => source.facts(error),
             Self::Entry { name, source } => source.facts(error).with("entry", name.as_str()),
             _ => error,
         }

@@ -235,6 +235,10 @@ fn moving_goes_by_the_rules() {
     bench.put("other", "o").unwrap();
     bench.put("dir/in", "i").unwrap();
     assert_eq!(mv("file", "empty"), "EISDIR");
+    let error = bench.ws.rename(&p("file"), &p("empty"), true).unwrap_err();
+    let error = error.public(types::FileOperation::Move, &p("file"));
+    assert!(error.message.starts_with("/workspace/empty: it is a directory"), "{}", error.message);
+    assert_eq!(error.context["path"], "/workspace/file");
     assert_eq!(mv("dir", "file"), "ENOTDIR");
     assert_eq!(mv("empty", "dir"), "ENOTEMPTY");
     assert_eq!(mv("dir", "dir/sub"), "EINVAL");

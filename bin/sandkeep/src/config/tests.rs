@@ -76,6 +76,21 @@ fn unknown_keys_are_named() {
 }
 
 #[test]
+fn unknown_keys_of_a_table_are_named_with_it() {
+    for (toml, key, table) in [
+        ("[quotas]\nruning = 3", "runing", "quotas"),
+        ("[quotas.machine]\nruning = 3", "runing", "quotas.machine"),
+        ("[quotas.owners.ada]\nruning = 3", "runing", "quotas.owners.ada"),
+        ("[account]\naplication = \"x\"", "aplication", "account"),
+        ("[otel]\nendpiont = \"x\"", "endpiont", "otel"),
+    ] {
+        let error = load(json!({}), &[], Some(toml)).unwrap_err();
+        let begin = format!("unknown key {key:?} in [{table}] in ");
+        assert!(error.starts_with(&begin), "{toml}: {error}");
+    }
+}
+
+#[test]
 fn bad_values_name_their_key_and_place() {
     for (value, key) in [
         ("idle-limit = \"soon\"", "idle-limit"),

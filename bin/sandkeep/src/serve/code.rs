@@ -3,12 +3,13 @@
 use crate::config::Config;
 use crate::output::say;
 use anyhow::Context as _;
+use interpreters::engines::Cache;
 use interpreters::{Interpreters, Options};
 use sandbox::{Binding, CodeOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Starts those who run code. Where that cannot be the server serves without.
-pub async fn open(config: &Config) -> anyhow::Result<CodeOptions> {
+pub async fn open(config: &Config, data: &Path) -> anyhow::Result<CodeOptions> {
     let mut bindings = Binding::usual();
     for (name, engine) in &config.bindings {
         let binding = Binding::new(name, engine).map_err(anyhow::Error::msg);
@@ -18,7 +19,9 @@ pub async fn open(config: &Config) -> anyhow::Result<CodeOptions> {
             None => bindings.push(binding),
         }
     }
-    let options = Options::new(cache(config));
+    let cache = cache(config);
+    Cache::new(&cache).note_user(data);
+    let options = Options::new(cache);
     let interpreters = match Interpreters::start(options).await {
         Ok(interpreters) => Some(interpreters),
         Err(error) => {

@@ -83,7 +83,7 @@ async fn serve(config: Config, data: &Path, joins: Option<api::JoinsTrace>) -> a
     let warning = door.in_the_clear;
     let endpoints = webhooks::endpoints(&config.webhooks)?;
     let engine = engine::open(&config, data)?;
-    let code = code::open(&config).await?;
+    let code = code::open(&config, data).await?;
     let interpreters = code.interpreters.clone();
     let options = Options {
         time: config.time(),

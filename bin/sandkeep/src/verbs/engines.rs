@@ -4,10 +4,11 @@ use crate::cli::Global;
 use crate::fail::Failure;
 use crate::{connect, output};
 use clap::{Subcommand, ValueHint};
+use client::Client;
 use indicatif::{ProgressBar, ProgressStyle};
 use interpreters::engines::{self, Cache, ENGINES, EngineBuild, Progress, Step};
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::Store;
 
@@ -81,7 +82,7 @@ impl Args {
                 Ok(0)
             }
             Verb::Rm { names, force } => {
-                let needed = if force { Vec::new() } else { needed(global).await? };
+                let needed = if force { Vec::new() } else { needed(global, &cache).await? };
                 let remove = async |name: &String| remove(&cache, name, &needed);
                 Ok(super::each(&names, remove).await)
             }
@@ -94,6 +95,9 @@ impl Args {
                 });
                 bar.finish_and_clear();
                 verified?;
+                if global.json {
+                    output::json(&serde_json::json!({ "checked": checked }))?;
+                }
                 output::say(format_args!("{checked} engines are as they were written"));
                 Ok(0)
             }
@@ -101,29 +105,49 @@ impl Args {
     }
 }
 
-/// The builds, as hashes of module and base image, that contexts need: as the data directory has
-/// it, or its server tells.
-async fn needed(global: &Global) -> anyhow::Result<Vec<(String, String)>> {
-    let named = global.url.as_deref().is_some_and(|url| !url.is_empty());
-    let dir = connect::data_dir(global.data.as_deref())?;
-    if !named && !dir.join("store.db").exists() {
-        return Ok(Vec::new());
+/// A build as hashes of module and base image.
+type Hashes = (String, String);
+
+/// The builds that contexts need: of the server or the data directory that is named, and of all
+/// directories whose servers used the cache.
+async fn needed(global: &Global, cache: &Cache) -> anyhow::Result<Vec<Hashes>> {
+    if global.url.as_deref().is_some_and(|url| !url.is_empty()) {
+        return in_use(&connect::client(global)?).await;
     }
-    if !named {
-        let opened = tokio::task::spawn_blocking(|| Store::open(store::Options { dir })).await?;
-        match opened {
-            Ok(store) => {
-                let needed = store.builds_in_use().await;
-                store.close().await;
-                return Ok(needed?);
-            }
-            // Its server has it.
-            Err(store::Error::Locked { .. }) => {}
-            Err(error) => return Err(error.into()),
+    let mut needed = Vec::new();
+    let mut all = cache.users();
+    all.push(connect::data_dir(global.data.as_deref())?);
+    all.sort();
+    all.dedup();
+    for dir in all.into_iter().filter(|dir| dir.join("store.db").exists()) {
+        let asked = needed_in(&dir).await;
+        needed.extend(asked.map_err(|error| {
+            let text = format!("contexts of {} may need it: {error:#}", dir.display());
+            Failure::new(text).hint("--force removes it all the same")
+        })?);
+    }
+    Ok(needed)
+}
+
+async fn needed_in(data: &Path) -> anyhow::Result<Vec<Hashes>> {
+    let dir = data.to_owned();
+    let opened = tokio::task::spawn_blocking(|| Store::open(store::Options { dir })).await?;
+    match opened {
+        Ok(store) => {
+            let needed = store.builds_in_use().await;
+            store.close().await;
+            Ok(needed?)
         }
+        // Its server has it.
+        Err(store::Error::Locked { .. }) => {
+            in_use(&Client::unix(&connect::admin_socket(data), None, None)?).await
+        }
+        Err(error) => Err(error.into()),
     }
-    let engines = connect::client(global)?.engines().await?;
-    let used = engines.into_iter().filter(|engine| engine.in_use);
+}
+
+async fn in_use(server: &Client) -> anyhow::Result<Vec<Hashes>> {
+    let used = server.engines().await?.into_iter().filter(|engine| engine.in_use);
     Ok(used.map(|engine| (engine.wasm, engine.base)).collect())
 }
 

@@ -80,6 +80,13 @@ fn told(info: &SandboxInfo) -> Vec<(&'static str, String)> {
     let labels: Vec<_> =
         info.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     told.push(("labels", if labels.is_empty() { "-".to_owned() } else { labels.join(", ") }));
+    let before = settings.before_stop.as_ref().map(|before| {
+        let argv = before.argv.as_ref().map_or("-".to_owned(), |argv| format!("{argv:?}"));
+        format!("{argv}, at most {}", format_ms(before.timeout_ms))
+    });
+    told.push(("before stop", before.unwrap_or_else(|| "-".to_owned())));
+    let main: Vec<_> = settings.env.keys().map(String::as_str).collect();
+    told.push(("main variables", if main.is_empty() { "-".to_owned() } else { main.join(" ") }));
     // Values may be secrets; `--json` shows them to those who ask.
     let names: Vec<_> = info.env_vars.keys().map(String::as_str).collect();
     told.push(("variables", if names.is_empty() { "-".to_owned() } else { names.join(" ") }));

@@ -1,10 +1,7 @@
 //! Settings of a sandbox, as flags.
 
 use crate::verbs::{assignment, duration};
-use types::{BeforeStop, SettingsRequest};
-
-/// How long a command before a stop may take unless somebody says otherwise, ms.
-const BEFORE_STOP_MS: u64 = 10_000;
+use types::{BEFORE_STOP_MS, BeforeStop, SettingsRequest};
 
 /// What a sandbox is set to; what is not named takes the server's default.
 #[derive(clap::Args)]

@@ -58,7 +58,7 @@ impl Args {
             }
             _ => None,
         };
-        let keys = Keys::open(global).await?;
+        let keys = Keys::open(global, request.is_some()).await?;
         let done = self.act(&keys, request, global.json).await;
         keys.close().await;
         done
@@ -118,8 +118,9 @@ enum Keys {
 }
 
 impl Keys {
-    async fn open(global: &Global) -> anyhow::Result<Self> {
-        let store = match connect::held(global, true).await? {
+    /// `make`: a data directory that is empty gets a store.
+    async fn open(global: &Global, make: bool) -> anyhow::Result<Self> {
+        let store = match connect::held(global, make).await? {
             Held::Server(client) => return Ok(Self::Server(client)),
             Held::Here(store, _) => store,
         };

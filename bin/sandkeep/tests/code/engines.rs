@@ -170,7 +170,10 @@ fn an_engine_that_contexts_need_is_not_removed() {
     };
     refused(server.verb(&rm));
     server.end();
+    // Whoever asks without a word of that directory is told too: the server has used the cache.
+    refused(verb(&cache, &["rm", "perl"], |_| {}));
     // The same where nobody serves.
+    refused(verb(&cache, &["rm", "perl"], |_| {}));
     refused(server.verb(&rm));
     let (code, _, stderr) = server.verb(&[&rm[..], &["--force"]].concat());
     assert_eq!(code, 0, "{stderr}");

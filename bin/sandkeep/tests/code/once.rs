@@ -57,6 +57,13 @@ fn errors_and_limits_have_their_codes() {
     assert_eq!(exit, 1);
     assert_eq!(stderr.matches("TypeError").count(), 1, "{stderr}");
 
+    // What ends its own interpreter loses what it changed, and that is told.
+    fine(&server, &[], "z = 1");
+    let (exit, stdout, stderr) = code(&server, &[], "z = 2; import os; os._exit(0)");
+    assert_eq!((exit, stdout.as_str()), (0, ""));
+    assert!(stderr.contains("the variables are as they were before"), "{stderr}");
+    assert_eq!(fine(&server, &[], "z"), "1\n");
+
     for (text, exit) in [
         ("raise SystemExit(3)", 3),
         ("exit()", 0),

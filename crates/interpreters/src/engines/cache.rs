@@ -14,8 +14,10 @@ use super::error::at;
 use super::{ENGINES, Error, catalogue, module_key};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use types::Language;
 
@@ -118,6 +120,40 @@ impl Cache {
             return Err(damaged(what));
         }
         Ok(index.builds)
+    }
+
+    /// Notes that contexts of this data directory need engines of the cache. Where the cache is not
+    /// the caller's to write to, nothing is noted.
+    pub fn note_user(&self, data: &Path) {
+        let name = blake3::hash(data.as_os_str().as_bytes()).to_hex();
+        let file = self.dir.join("users").join(&name.as_str()[..16]);
+        if !self.dir.is_dir() {
+            return;
+        }
+        for (file, user) in self.noted() {
+            if fs::symlink_metadata(user).is_err_and(|e| e.kind() == ErrorKind::NotFound) {
+                let _ = fs::remove_file(file);
+            }
+        }
+        let noted = fs::create_dir_all(self.dir.join("users"))
+            .and_then(|()| fs::write(&file, data.as_os_str().as_bytes()));
+        if let Err(error) = noted {
+            tracing::debug!(file = %file.display(), %error, "the cache does not know us");
+        }
+    }
+
+    fn noted(&self) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+        let entries = fs::read_dir(self.dir.join("users")).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path());
+        files.filter_map(|file| {
+            let user = OsString::from_vec(fs::read(&file).ok()?);
+            Some((file, PathBuf::from(user)))
+        })
+    }
+
+    /// The data directories that were noted.
+    pub fn users(&self) -> Vec<PathBuf> {
+        self.noted().map(|(_, user)| user).collect()
     }
 
     /// The newest build of each engine, in the catalogue's order.

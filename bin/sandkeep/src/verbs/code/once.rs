@@ -68,6 +68,9 @@ pub async fn follow(
                         result.usage.output_bytes
                     ));
                 }
+                if result.rolled_back {
+                    output::say("the variables are as they were before");
+                }
                 return Ok(*result);
             }
             CodeEvent::Error { .. } | CodeEvent::Ping { .. } => {}

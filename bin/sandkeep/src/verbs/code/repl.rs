@@ -133,9 +133,6 @@ impl Repl<'_> {
                 if let Some(error) = end.error.as_ref().filter(|error| show::is_exit(error)) {
                     return Ok(Some(show::exit_code(error)));
                 }
-                if end.rolled_back {
-                    output::say("the variables are as they were before");
-                }
                 if let Some(context) = end.context {
                     self.context.cwd = context.cwd;
                     self.context.executions = context.executions;

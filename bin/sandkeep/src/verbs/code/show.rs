@@ -70,7 +70,7 @@ impl<'a> Shown<'a> {
             return;
         }
         for line in &error.traceback {
-            output::say(output::plain(line));
+            output::say(output::plain(&line.replace('\t', "    ")));
         }
         let last = match error.message.is_empty() {
             true => error.name.clone(),
