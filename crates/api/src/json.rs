@@ -70,7 +70,7 @@ pub(crate) fn parse_patch(bytes: &[u8]) -> Result<Patch> {
 fn checked(bytes: &[u8]) -> Result<&[u8]> {
     let bytes = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}".as_slice() } else { bytes };
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    serde_path_to_error::deserialize::<_, Once>(&mut json).map_err(|e| refused(&e))?;
+    serde_path_to_error::deserialize::<_, Once>(&mut json).map_err(|e| unread(&e))?;
     json.end().map_err(|e| Error::invalid("body", format!("the body is not JSON: {e}")))?;
     // Serde reads a struct from an array as well, by position.
     if bytes.iter().find(|b| !b.is_ascii_whitespace()) != Some(&b'{') {
@@ -79,16 +79,22 @@ fn checked(bytes: &[u8]) -> Result<&[u8]> {
     Ok(bytes)
 }
 
-/// The error, with the field that it is about.
+/// The error of a text that may be no JSON at all.
+fn unread(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
+    let inner = error.inner();
+    match inner.classify() {
+        serde_json::error::Category::Syntax | serde_json::error::Category::Eof => {
+            let text: String = inner.to_string().chars().take(MESSAGE).collect();
+            Error::invalid("body", format!("the body is not JSON: {text}"))
+        }
+        _ => refused(error),
+    }
+}
+
+/// The error of what is JSON, with the field that it is about.
 fn refused(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
     let inner = error.inner();
     let text: String = inner.to_string().chars().take(MESSAGE).collect();
-    if matches!(
-        inner.classify(),
-        serde_json::error::Category::Syntax | serde_json::error::Category::Eof
-    ) {
-        return Error::invalid("body", format!("the body is not JSON: {text}"));
-    }
     // A field that is unknown, missing or twice there is named in the text and not in the path.
     let named = ["unknown field `", "missing field `", "duplicate field `"]
         .iter()

@@ -47,9 +47,10 @@ impl Drop for Running {
         }
         let (world, object) = (self.world.clone(), self.name.object_id());
         let (instance, execution) = (self.acquired.instance.clone(), self.execution.clone());
-        let hold = self.acquired.hold.take();
+        let (hold, started) = (self.acquired.hold.take(), self.started);
         runtime.spawn(async move {
             let end = instance.wait_command(&execution.id).await;
+            world.meters.exec_ended(started.elapsed().as_secs_f64());
             drop(hold);
             store(&world, &object, instance.as_ref(), history::ended(execution, &end)).await;
         });
@@ -132,6 +133,10 @@ impl Running {
         let execution = history::ended(self.execution.clone(), end);
         self.world.meters.exec_ended(self.started.elapsed().as_secs_f64());
         let (world, object) = (self.world.clone(), self.name.object_id());
+        // The mailbox hears of it too; whoever has the answer may ask before that.
+        if matches!(end.outcome, CommandOutcome::Exited { .. }) {
+            world.store.touch(&object, world.clock.now_ms());
+        }
         let instance = self.acquired.instance.clone();
         self.closed = true;
         let work = async move { store(&world, &object, instance.as_ref(), execution).await };

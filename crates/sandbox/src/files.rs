@@ -80,8 +80,10 @@ impl Files {
             return Err(errors::destroyed());
         }
         let (workspace, busy) = (self.workspace.clone(), self.busy.clone());
+        let world = self.sandboxes.world.clone();
         let work = tokio::task::spawn_blocking(move || {
             let done = work(&workspace);
+            world.store.touch(busy.object(), world.clock.now_ms());
             drop(busy);
             done
         });

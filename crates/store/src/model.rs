@@ -38,6 +38,18 @@ pub struct SandboxRow {
     pub expired: bool,
 }
 
+impl SandboxRow {
+    /// The same with an activity that is not written yet.
+    pub(crate) fn touched(mut self, at: Option<i64>) -> Self {
+        let Some(at) = at else { return self };
+        self.last_activity = self.last_activity.max(at);
+        if let Some(record) = self.record.as_mut().filter(|r| r.state == types::State::Running) {
+            record.last_activity = record.last_activity.max(at);
+        }
+        self
+    }
+}
+
 /// A stop to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopRecord {

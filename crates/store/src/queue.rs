@@ -52,6 +52,8 @@ pub(crate) struct Job {
 struct State {
     jobs: VecDeque<Job>,
     notes: HashMap<ObjectId, Notes>,
+    /// When objects were last touched of which that is not written yet.
+    touched: HashMap<ObjectId, i64>,
     executions: usize,
     notes_since: Option<Instant>,
     closed: bool,
@@ -87,7 +89,29 @@ impl Queue {
 
     /// Notes an activity; the latest counts.
     pub(crate) fn touch(&self, object: &ObjectId, at: i64) {
-        self.note(object, |notes, _| notes.touched = notes.touched.max(Some(at)));
+        let noted = self.note(object, |notes, _| notes.touched = notes.touched.max(Some(at)));
+        if let Some(mut state) = noted {
+            let latest = state.touched.entry(*object).or_insert(at);
+            *latest = at.max(*latest);
+        }
+    }
+
+    /// When an object was last touched, where that is not written yet.
+    pub(crate) fn touched(&self, object: &ObjectId) -> Option<i64> {
+        self.lock().touched.get(object).copied()
+    }
+
+    /// These were written.
+    pub(crate) fn written(&self, notes: &[(ObjectId, Notes)]) {
+        if notes.iter().all(|(_, notes)| notes.touched.is_none()) {
+            return;
+        }
+        let mut state = self.lock();
+        for (object, notes) in notes {
+            if state.touched.get(object).copied() <= notes.touched {
+                state.touched.remove(object);
+            }
+        }
     }
 
     /// Notes a started execution.
@@ -102,21 +126,25 @@ impl Queue {
         });
     }
 
-    fn note(&self, object: &ObjectId, add: impl FnOnce(&mut Notes, &mut usize)) {
+    fn note(
+        &self,
+        object: &ObjectId,
+        add: impl FnOnce(&mut Notes, &mut usize),
+    ) -> Option<MutexGuard<'_, State>> {
         let mut state = self.lock();
         if state.closed {
             tracing::warn!(%object, "an activity came after the store was closed");
-            return;
+            return None;
         }
         let State { notes, executions, notes_since, .. } = &mut *state;
         add(notes.entry(*object).or_default(), executions);
         let first = notes_since.is_none();
         notes_since.get_or_insert_with(Instant::now);
         let many = notes.len() >= NOTES_OBJECTS;
-        drop(state);
         if first || many {
             self.wake.notify_one();
         }
+        Some(state)
     }
 
     /// Takes notes back that could not be written; newer ones stay. They wait again.

@@ -138,7 +138,10 @@ impl Store {
     /// The sandbox of an object; `None` when it is not in the directory.
     pub async fn load(&self, object: &ObjectId) -> Result<Option<SandboxRow>> {
         let object = *object;
-        self.read(move |c| crate::ops::rows::load(c, &object)).await
+        // Asked for first: what is written meanwhile is in the row then.
+        let touched = self.inner.queue.touched(&object);
+        let row = self.read(move |c| crate::ops::rows::load(c, &object)).await?;
+        Ok(row.map(|row| row.touched(touched)))
     }
 
     /// Whether there is, or was, a sandbox of this object; false again once it was swept.
@@ -353,7 +356,7 @@ impl Store {
     // ---- Not awaited -------------------------------------------------------------------------
 
     /// Notes an activity, ms since the epoch; written within a second, or with the object's next
-    /// write. Never goes back; the record's too while it says running.
+    /// write, and [`Store::load`] knows it at once. Never goes back; the record's too while it says running.
     pub fn touch(&self, object: &ObjectId, last_activity: i64) {
         self.inner.queue.touch(object, last_activity);
     }

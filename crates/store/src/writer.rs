@@ -97,6 +97,9 @@ impl Writer {
             self.tell_events();
         }
         for job in jobs {
+            if outcome.is_ok() {
+                self.queue.written(&job.notes);
+            }
             match job.call {
                 Some(call) => call.answer(outcome.clone()),
                 None if outcome.is_err() => self.queue.put_back(job.notes),

@@ -34,13 +34,17 @@ pub const CODE_OUTPUT_MAX: usize = 1 << 20;
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
-    /// CPython.
+    /// CPython; also `py`, `python3`.
+    #[serde(alias = "py", alias = "python3")]
     Python,
-    /// QuickJS-NG; TypeScript's types are stripped.
+    /// QuickJS-NG; TypeScript's types are stripped. Also `js`, `typescript`, `ts`.
+    #[serde(alias = "js", alias = "typescript", alias = "ts")]
     Javascript,
-    /// CRuby.
+    /// CRuby; also `rb`.
+    #[serde(alias = "rb")]
     Ruby,
-    /// Perl 5.
+    /// Perl 5; also `pl`.
+    #[serde(alias = "pl")]
     Perl,
 }
 

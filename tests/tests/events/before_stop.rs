@@ -147,7 +147,7 @@ async fn settings_that_cannot_be_are_refused() {
         json!({"argv": ["a\u{0}b"], "timeoutMs": 1}),
         json!({"timeoutMs": 600_001}),
         json!({"timeoutMs": -1}),
-        json!({"argv": ["true"]}),
+        json!({"argv": "true"}),
         json!({"timeoutMs": 1, "eggs": 1}),
     ] {
         let answer = server.put("/v1/sandboxes/a", json!({ "beforeStop": before })).await;

@@ -1,9 +1,10 @@
 //! What an operator sees: metrics, the log, the running instances.
 
-use crate::rig::{make, start, stop};
-use e2e::{Builder, Server};
+use crate::rig::{SOON, make, start, stop};
+use e2e::{Builder, Server, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The metrics, by name and labels.
 async fn metrics(server: &Server) -> (String, BTreeMap<String, f64>) {
@@ -35,6 +36,16 @@ async fn what_happens_is_counted_and_nobody_is_named() {
             stop(&server, &id, "secret reason").await;
         }
     }
+    // Also one whose caller goes away counts as ended.
+    let body = json!({ "argv": ["sleep", "1000"] }).to_string().into_bytes();
+    let headers = [("content-type", "application/json")];
+    let left = server.send("POST", "/v1/sandboxes/quite-a-name-0/exec", &headers, Some(body));
+    let _ = tokio::time::timeout(Duration::from_millis(500), left).await;
+    eventually("it has ended", SOON, || async {
+        let (_, now) = metrics(&server).await;
+        (now["sandkeep_exec_seconds_count"] == 6.0).then_some(())
+    })
+    .await;
     make(&server, "never", Value::Null).await;
     make(&server, "bad", json!({"entrypoint": ["/no/such/program"]})).await;
     server.post("/v1/sandboxes/bad/start", Value::Null).await.expect(503);
@@ -50,8 +61,8 @@ async fn what_happens_is_counted_and_nobody_is_named() {
     assert_eq!(of("sandkeep_start_seconds_count"), 5.0);
     assert_eq!(of("sandkeep_stops_total{cause=\"stopped\"}"), 4.0);
     assert_eq!(of("sandkeep_stops_total{cause=\"failed\"}"), 1.0);
-    assert_eq!(of("sandkeep_execs_total"), 5.0);
-    assert_eq!(of("sandkeep_exec_seconds_count"), 5.0);
+    assert_eq!(of("sandkeep_execs_total"), 6.0);
+    assert_eq!(of("sandkeep_exec_seconds_count"), 6.0);
     assert!(of("sandkeep_store_commit_seconds_count") >= 10.0);
     let request = |route: &str, method: &str, status: u16| {
         of(&format!(

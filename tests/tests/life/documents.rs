@@ -96,6 +96,13 @@ async fn the_record_tells_why_it_stopped() {
     assert_eq!(running["starts"], 1);
     assert!(ms(&running["lastActivity"]) >= ms(&running["startedAt"]));
     assert_eq!(list(&server, "local").await, json!([{"session": "sandbox", "running": true}]));
+    // The end of a command is an activity, and whoever has its answer sees it.
+    for _ in 0..10 {
+        let before = record(&server, "sandbox").await;
+        server.post(path, json!({"argv": ["sleep", "0.1"]})).await.expect(200);
+        let after = record(&server, "sandbox").await;
+        assert!(ms(&after["lastActivity"]) >= ms(&before["lastActivity"]) + 100, "{after}");
+    }
 
     server.delete(path).await.expect(204);
     let stopped = record(&server, "sandbox").await;

@@ -20,6 +20,12 @@ pub(super) fn check(headers: &HeaderMap, uri: &Uri) -> Result<()> {
         let message = "without tokens this server does not answer web pages";
         return Err(Error::new(ErrorCode::Forbidden, message).with("header", "Origin"));
     }
+    // A picture or a link of a page has no origin; what a browser says of it no page can change.
+    let site = headers.get("sec-fetch-site").map(header::HeaderValue::as_bytes);
+    if matches!(site, Some(b"cross-site" | b"same-site")) {
+        let message = "without tokens this server does not answer web pages";
+        return Err(Error::new(ErrorCode::Forbidden, message).with("header", "Sec-Fetch-Site"));
+    }
     Ok(())
 }
 

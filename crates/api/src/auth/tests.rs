@@ -47,6 +47,20 @@ fn loopback_hosts() {
 }
 
 #[test]
+fn what_a_browser_says_of_itself() {
+    let ask = |site: Option<&'static str>| {
+        let mut headers = hyper::HeaderMap::new();
+        headers.insert(header::HOST, "localhost".parse().expect("a value"));
+        if let Some(site) = site {
+            headers.insert("sec-fetch-site", site.parse().expect("a value"));
+        }
+        let_in(&headers, &Uri::from_static("/v1/sandboxes")).is_ok()
+    };
+    assert!(ask(None) && ask(Some("none")) && ask(Some("same-origin")));
+    assert!(!ask(Some("cross-site")) && !ask(Some("same-site")));
+}
+
+#[test]
 fn web_pages() {
     for origin in ["http://localhost:3000", "https://a.example", "HTTP://A", "null", "NULL", ""] {
         assert!(is_web_page(origin.as_bytes()), "{origin}");

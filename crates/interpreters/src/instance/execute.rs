@@ -9,10 +9,13 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
-use types::{CodeError, RichResult, Usage};
+use types::{CODE_MAX, CodeError, RichResult, Usage};
 
 /// How often output that waits is handed on.
 const FLUSH: Duration = Duration::from_millis(20);
+
+/// How long it may take to show that it can still work.
+const CHECK: Duration = Duration::from_secs(5);
 
 /// Code to run, and what it may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +105,12 @@ impl Instance {
             false => self.run(&request, job.timeout, &meter, &output).await,
         };
         let answer = answer.and_then(|bytes| Answer::read(&bytes));
+        let answer = match answer {
+            Ok(answer) if self.live.store.data().limits.refused => {
+                self.goes_on(&job.env, answer, &meter, &output).await
+            }
+            answer => answer,
+        };
 
         let totals = output.end();
         drop(ending);
@@ -160,11 +169,33 @@ impl Instance {
         }
     }
 
+    /// Where memory was refused: the answer, if the interpreter can still work. One that cannot is
+    /// of no use to any execution after this.
+    async fn goes_on(
+        &mut self,
+        env: &BTreeMap<String, String>,
+        answer: Answer,
+        meter: &CpuMeter,
+        output: &crate::wasi::Output,
+    ) -> Result<Answer, Stop> {
+        // An expression of every language, in a name that takes as much as code may.
+        let code = format!("1{}", " ".repeat(CODE_MAX));
+        let request = Request { code: &code, env, cwd: &answer.cwd, seed: None, line: "<check>" };
+        let request = serde_json::to_vec(&request).unwrap_or_default();
+        let again = self.run(&request, CHECK, meter, output).await;
+        match again.and_then(|bytes| Answer::read(&bytes)) {
+            Ok(Answer { result: Some(_), error: None, .. }) => Ok(answer),
+            _ => Err(Stop::Memory(self.live.store.data().limits.memory_bytes)),
+        }
+    }
+
     /// A guest that ends after it was refused memory ends because of that.
     fn blame_memory(&self, stop: Stop) -> Stop {
         let limits = self.live.store.data().limits;
         match stop {
-            Stop::Exit(_) | Stop::Trap(_) if limits.refused => Stop::Memory(limits.memory_bytes),
+            Stop::Exit(_) | Stop::Trap(_) | Stop::Driver(_) if limits.refused => {
+                Stop::Memory(limits.memory_bytes)
+            }
             other => other,
         }
     }

@@ -144,7 +144,21 @@ impl Fds {
         Ok(fd)
     }
 
+    /// Its libc looks for the places once, and would have none of them ever again.
+    fn check_stays(&self, fd: u32) -> Result<(), Errno> {
+        if fd >= FIRST && self.is_initial(fd) { Err(Errno::PERM) } else { Ok(()) }
+    }
+
+    /// Standard streams that were closed are open again.
+    pub(crate) fn reopen(&mut self) {
+        let streams = [Kind::Stdin, Kind::Out(Stream::Stdout), Kind::Out(Stream::Stderr)];
+        for (fd, kind) in (0..).zip(streams) {
+            self.entries.entry(fd).or_insert_with(|| Entry::initial(kind));
+        }
+    }
+
     pub(crate) fn close(&mut self, fd: u32) -> Result<(), Errno> {
+        self.check_stays(fd)?;
         self.entries.remove(&fd).map(drop).ok_or(Errno::BADF)
     }
 
@@ -152,6 +166,8 @@ impl Fds {
         if !self.entries.contains_key(&to) {
             return Err(Errno::BADF);
         }
+        self.check_stays(from)?;
+        self.check_stays(to)?;
         let entry = self.entries.remove(&from).ok_or(Errno::BADF)?;
         self.entries.insert(to, entry);
         Ok(())

@@ -89,8 +89,9 @@ impl Wasi {
         self.fds.save()
     }
 
-    /// From here on standard input is this.
+    /// From here on standard input is this; the standard streams are open.
     pub fn set_stdin(&mut self, bytes: Vec<u8>) {
+        self.fds.reopen();
         self.stdin = Stdin { bytes, at: 0 };
     }
 }

@@ -231,4 +231,13 @@ async fn what_browsers_and_node_have_is_there() {
     all(&mut c, &cases).await;
     c.env.clear();
     all(&mut c, &[("Object.keys(process.env).length", "0")]).await;
+    c.env.insert("A".into(), "1".into());
+    all(&mut c, &[("process.env.OWN = 'o'; process.env.A = 'mine'; process.env.A", "'mine'")])
+        .await;
+    all(&mut c, &[("process.env", "{ A: 'mine', OWN: 'o' }")]).await;
+    c.evict();
+    c.env.insert("B".into(), "2".into());
+    all(&mut c, &[("process.env", "{ A: 'mine', OWN: 'o', B: '2' }")]).await;
+    c.env.clear();
+    all(&mut c, &[("process.env", "{ OWN: 'o' }")]).await;
 }

@@ -72,6 +72,23 @@ async fn memory_has_an_end() {
 }
 
 #[tokio::test]
+async fn what_fills_its_memory_leaves_a_context_that_works() {
+    let mut c = context();
+    c.run("let x = 1; var held = new Array(1000).fill({ some: 'thing' })").await;
+    for code in [
+        "(() => { const a = []; for (;;) a.push({}) })()",
+        "const a = []; while (true) a.push(new Array(1e5))",
+        "var b = []; try { for (;;) b.push({ x: 1 }) } catch (e) {}",
+        "var c = []; for (;;) { try { c.push('y'.repeat(100) + c.length) } catch { break } }",
+    ] {
+        c.run(code).await;
+        assert_eq!(c.run("x").await.text(), "1", "after {code}");
+        assert_eq!(c.run("x + 1").await.text(), "2", "after {code}");
+        assert_eq!(c.again("held.length").await.text(), "1000", "after {code}");
+    }
+}
+
+#[tokio::test]
 async fn output_is_cut_and_counted() {
     let mut c = context();
     let ran = c.run("for (let i = 0; i < 300; i++) console.log('x'.repeat(99_999)); 7").await;

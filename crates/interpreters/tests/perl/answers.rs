@@ -155,6 +155,15 @@ async fn output_environment_input_and_directory() {
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("a\néü\n", "b\nd\n"));
     assert_eq!(c.run("\\%ENV").await.json(), Some(json!({ "NAME": "é=ü" })));
     assert_eq!(c.run("$ENV{NAME} = 'ä'; $ENV{NAME}").await.text(), "ä");
+    c.env.insert("MORE".into(), "m".into());
+    assert_eq!(c.again("\\%ENV").await.json(), Some(json!({ "NAME": "ä", "MORE": "m" })));
+    c.env.remove("MORE");
+    c.env.insert("NAME".into(), "é=ü!".into());
+    assert_eq!(c.run("\\%ENV").await.json(), Some(json!({ "NAME": "é=ü!" })));
+    c.env.insert("NAME".into(), "é=ü".into());
+    // What no reader takes is told by its number.
+    assert_eq!(c.run("\"a\\x{d83d}\\x{110000}\"").await.text(), "a\\x{d83d}\\x{110000}");
+    assert_eq!(c.run("die \"\\x{d800}\\n\"").await.error().message, "\\x{d800}");
     assert_eq!(
         c.run("use warnings; my $l = 'ünï'; print $l; print STDERR \"$ENV{NAME}\"; 1").await.stderr,
         "é=ü"

@@ -177,7 +177,7 @@ Page()",
 }
 
 #[tokio::test]
-async fn the_environment_is_the_request_s() {
+async fn the_environment_is_the_request_s_and_what_code_makes_of_it() {
     let mut c = context();
     c.env.insert("K".into(), "ü".into());
     let cases = [
@@ -188,7 +188,18 @@ async fn the_environment_is_the_request_s() {
     ];
     all(&mut c, &cases).await;
     assert_eq!(c.cwd, "/workspace/a/b");
-    all(&mut c, &[("dict(os.environ), os.getcwd()", "({'K': 'ü'}, '/workspace/a/b')")]).await;
+    all(&mut c, &[("dict(os.environ)", "{'K': 'ü', 'NEW': 'n'}")]).await;
+    c.evict();
+    // What is given in another way counts; what the code changed stays beside it.
+    c.env.insert("MORE".into(), "m".into());
+    let here = "({'K': 'ü', 'MORE': 'm', 'NEW': 'n'}, '/workspace/a/b')";
+    all(&mut c, &[("dict(sorted(os.environ.items())), os.getcwd()", here)]).await;
+    all(&mut c, &[("del os.environ['K']; os.environ['MORE'] = 'own'; [os.getenv('K')]", "[None]")])
+        .await;
+    all(&mut c, &[("dict(sorted(os.environ.items()))", "{'MORE': 'own', 'NEW': 'n'}")]).await;
+    c.env.insert("K".into(), "again".into());
+    c.env.remove("MORE");
+    all(&mut c, &[("dict(sorted(os.environ.items()))", "{'K': 'again', 'NEW': 'n'}")]).await;
     std::fs::remove_dir_all(c.workspace().join("a")).unwrap();
     all(&mut c, &[("os.getcwd()", "'/workspace'")]).await;
     for code in [

@@ -32,6 +32,18 @@ async fn await_works_at_the_outermost_level() {
 }
 
 #[tokio::test]
+async fn there_is_a_loop_also_where_nothing_is_awaited() {
+    let mut c = context();
+    c.run("import asyncio\nasync def f(n):\n    await asyncio.sleep(0)\n    return n").await;
+    assert_eq!(c.run("asyncio.get_event_loop().run_until_complete(f(1))").await.text(), "1");
+    assert_eq!(c.run("asyncio.run(f(2))").await.text(), "2");
+    // `run` leaves none, and the next execution has one again.
+    c.run("t = asyncio.get_event_loop().create_task(f(3))").await;
+    assert_eq!(c.again("await t").await.text(), "3");
+    assert_eq!(c.run("asyncio.get_event_loop().run_until_complete(f(4))").await.text(), "4");
+}
+
+#[tokio::test]
 async fn tasks_go_on_in_a_new_instance() {
     let mut c = context();
     c.run("import asyncio\nseen = []\nasync def work():\n    for i in range(3):\n        seen.append(i)\n        await asyncio.sleep(0.001)\n    return 'done'\nloop = asyncio.new_event_loop()\ntask = loop.create_task(work())\nloop.run_until_complete(asyncio.sleep(0))").await;

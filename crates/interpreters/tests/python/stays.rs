@@ -144,3 +144,23 @@ async fn only_code_that_may_be_asked_for_its_source_stays_in_memory() {
     let trace = error.traceback.join("\n");
     assert!(trace.contains("return 1 / 0") && trace.contains("shown()"), "{trace}");
 }
+
+#[tokio::test]
+async fn what_closes_its_descriptors_has_its_files_again() {
+    let mut c = context();
+    c.run("import os\nopen('f', 'w').write('kept')").await;
+    for code in [
+        "for i in range(3, 10):\n    try: os.close(i)\n    except OSError: pass",
+        "os.closerange(0, 100)",
+        "os.close(1)",
+        "os.close(0); os.close(2)",
+    ] {
+        c.run(code).await;
+        let ran =
+            c.run("print('out'); import sys; print('err', file=sys.stderr); open('f').read()");
+        let ran = ran.await;
+        assert_eq!(ran.text(), "'kept'", "after {code}");
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("out\n", "err\n"), "after {code}");
+        assert_eq!(c.again("os.listdir('/workspace')").await.text(), "['f']", "after {code}");
+    }
+}

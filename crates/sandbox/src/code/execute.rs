@@ -292,6 +292,8 @@ impl Execution {
         old: &mut Vec<PackRef>,
     ) -> Result<Ended> {
         let now = world.clock.now_ms();
+        // Written with what is saved.
+        world.store.touch(self.busy.object(), now);
         let mut state = ContextState {
             version: build.engine.clone(),
             cwd: row.cwd.clone(),

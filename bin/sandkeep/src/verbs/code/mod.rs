@@ -228,6 +228,9 @@ fn text(from: impl Read, named: &str) -> anyhow::Result<String> {
         let cure = "put it into the workspace with `sandkeep cp`, and import it from there";
         return Err(Failure::new(limit).hint(cure).into());
     }
+    if bytes.starts_with("\u{feff}".as_bytes()) {
+        bytes.drain(..3);
+    }
     String::from_utf8(bytes).map_err(|_| Failure::new(format!("{named} is not UTF-8")).into())
 }
 

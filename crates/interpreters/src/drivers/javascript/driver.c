@@ -29,6 +29,8 @@ static JSRuntime *runtime;
 static JSContext *user, *host;
 /* Functions of the host realm's script, and the objects of the user realm's. */
 static JSValue answer_value, answer_error, format, inspect, display, environment;
+/* The environment as it was last given. */
+static JSValue given;
 static unsigned execution;
 static int leaving, exit_code;
 static char *answer;
@@ -172,7 +174,7 @@ int EXPORT(sandkeep_boot)(void)
         return 1;
     JS_SetMaxStackSize(runtime, STACK_MAX);
     JS_SetHostPromiseRejectionTracker(runtime, track_rejection, NULL);
-    whole = JS_UNDEFINED;
+    whole = given = JS_UNDEFINED;
     if (!(user = realm()) || !(host = realm()))
         return 2;
     JS_SetModuleLoaderFunc2(runtime, module_path, load_module, NULL, NULL);
@@ -199,7 +201,12 @@ int EXPORT(sandkeep_boot)(void)
 /* Room for a request of `length` bytes, which the next execution frees; 0: there is none. */
 char *EXPORT(sandkeep_alloc)(size_t length)
 {
-    return malloc(length + 1);
+    char *place = malloc(length + 1);
+    if (!place) {
+        JS_RunGC(runtime);
+        place = malloc(length + 1);
+    }
+    return place;
 }
 
 /* Where the answer lies ends to be used. */
@@ -209,23 +216,43 @@ void EXPORT(sandkeep_release)(void)
     answer = NULL;
 }
 
-/* The environment as the request has it, and nothing else. */
+/* Whether the environment was given this variable with this value before. */
+static int given_as(JSAtom name, JSValueConst value)
+{
+    JSValue before = JS_IsObject(given) ? JS_GetProperty(host, given, name) : JS_UNDEFINED;
+    int same = JS_IsStrictEqual(host, before, value);
+    JS_FreeValue(host, before);
+    return same;
+}
+
+/* The environment as the request has it. What the code itself changed stays: only what is given in
+ * another way than before is changed. At first there is nothing else. */
 static void set_environment(JSValueConst wanted)
 {
     JSPropertyEnum *keys;
     uint32_t count;
     int flags = JS_GPN_STRING_MASK;
-    if (!JS_GetOwnPropertyNames(user, &keys, &count, environment, flags | JS_GPN_SYMBOL_MASK)) {
+    int first = !JS_IsObject(given);
+    if (!JS_IsObject(wanted))
+        return;
+    if (!JS_GetOwnPropertyNames(host, &keys, &count, first ? environment : given, flags)) {
         for (uint32_t i = 0; i < count; i++)
-            JS_DeleteProperty(user, environment, keys[i].atom, 0);
-        JS_FreePropertyEnum(user, keys, count);
+            if (JS_GetOwnProperty(host, NULL, wanted, keys[i].atom) <= 0)
+                JS_DeleteProperty(user, environment, keys[i].atom, 0);
+        JS_FreePropertyEnum(host, keys, count);
     }
-    if (JS_IsObject(wanted) && !JS_GetOwnPropertyNames(user, &keys, &count, wanted, flags)) {
-        for (uint32_t i = 0; i < count; i++)
-            JS_DefinePropertyValue(user, environment, keys[i].atom,
-                                   JS_GetProperty(host, wanted, keys[i].atom), JS_PROP_C_W_E);
-        JS_FreePropertyEnum(user, keys, count);
+    if (!JS_GetOwnPropertyNames(host, &keys, &count, wanted, flags)) {
+        for (uint32_t i = 0; i < count; i++) {
+            JSValue value = JS_GetProperty(host, wanted, keys[i].atom);
+            if (given_as(keys[i].atom, value))
+                JS_FreeValue(host, value);
+            else
+                JS_DefinePropertyValue(user, environment, keys[i].atom, value, JS_PROP_C_W_E);
+        }
+        JS_FreePropertyEnum(host, keys, count);
     }
+    JS_FreeValue(host, given);
+    given = JS_DupValue(host, wanted);
 }
 
 static void prepare(JSValueConst request)

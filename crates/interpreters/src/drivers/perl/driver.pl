@@ -54,6 +54,8 @@ my $stdin = *STDIN{IO};
 
 # The guest's variables that were declared outside of blocks: name with sigil => reference.
 my %lexicals;
+# The environment as it was last given.
+my $given;
 # Names with sigil that `our` declared there.
 my %globals;
 # The guest's handler of errors, the error seen last and where it was raised.
@@ -71,7 +73,7 @@ my $unfit = sub {
 $quote = sub {
     my $text = shift;
     $text =~ s/(["\\\x00-\x1f])/$ESCAPES{$1}/g;
-    $text =~ tr/\x{d800}-\x{dfff}\x{110000}-\x{7fffffff}/\x{fffd}/ if $unfit->($text);
+    $text =~ s/([\x{d800}-\x{dfff}\x{110000}-\x{7fffffff}])/sprintf '\\\\x{%x}', ord $1/ge if $unfit->($text);
     return qq("$text");
 };
 
@@ -246,8 +248,19 @@ $run = sub {
     local ($@, $_, $,, $\, $", $/, $;) = ('', undef, undef, undef, ' ', "\n", "\034");
     srand $seed if length $seed;
     chdir $cwd or chdir '/workspace' or chdir '/';
-    my %environment = map { split /=/, $_, 2 } split /\0/, $environment;
-    *main::ENV = \%environment;
+    my %wanted = map { split /=/, $_, 2 } split /\0/, $environment;
+    if ($given) {
+        # What the code itself changed stays: only what is given in another way is changed.
+        exists $wanted{$_} or delete $main::ENV{$_} for keys %$given;
+        for (keys %wanted) {
+            next if exists $given->{$_} && $given->{$_} eq $wanted{$_};
+            $main::ENV{$_} = $wanted{$_};
+        }
+    } else {
+        my %environment = %wanted;
+        *main::ENV = \%environment;
+    }
+    $given = \%wanted;
 
     my @names = $locals->($code, '(?:my|state)');
     my @kept = sort keys %lexicals;

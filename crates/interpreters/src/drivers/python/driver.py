@@ -41,7 +41,7 @@ escape = _json.encode_basestring_ascii
 modules = sys.modules
 base_modules = {}
 sources = {}
-state = types.SimpleNamespace(count=0, kept=0, flags=0, loop=None, lasting=True)
+state = types.SimpleNamespace(count=0, kept=0, flags=0, loop=None, lasting=True, given=None)
 CodeType = types.CodeType
 reseed_random = random._inst.seed
 
@@ -353,13 +353,20 @@ def install_loop():
     policy._loop_factory = Loop
     for module in (asyncio, asyncio.events):
         module.SelectorEventLoop = module.EventLoop = Loop
+    set_loop()
+
+
+def set_loop():
+    """The loop of the top level is the current one; what ran another may have left none."""
+    if state.loop is None or state.loop.is_closed():
+        state.loop = Loop()
+    if asyncio.events._get_event_loop_policy()._local._loop is not state.loop:
+        asyncio.set_event_loop(state.loop)
 
 
 def finish(coroutine):
     """Runs a coroutine of the top level to its end."""
-    if state.loop is None or state.loop.is_closed():
-        state.loop = Loop()
-    asyncio.set_event_loop(state.loop)
+    set_loop()
     return state.loop.run_until_complete(coroutine)
 
 
@@ -394,13 +401,18 @@ def set_streams():
 
 def set_environment(env):
     wanted = {k.encode("utf-8", "surrogateescape"): v.encode("utf-8", "surrogateescape") for k, v in env.items()}
-    for key in [key for key in environ_bytes if key not in wanted]:
-        del environ_bytes[key]
-        remove_env(key)
+    given = state.given
+    if given == wanted:
+        return
+    # What the code itself changed stays: only what is given in another way is changed.
+    for key in list(environ_bytes) if given is None else given:
+        if key not in wanted and environ_bytes.pop(key, None) is not None:
+            remove_env(key)
     for key, value in wanted.items():
-        if environ_bytes.get(key) != value:
+        if given is None or given.get(key) != value:
             environ_bytes[key] = value
             put_env(key, value)
+    state.given = wanted
 
 
 def prepare(request):
@@ -418,6 +430,7 @@ def prepare(request):
     names["__builtins__"] = builtins
     set_streams()
     set_environment(request.get("env") or {})
+    quietly(set_loop)
     try:
         posix.chdir(request.get("cwd") or WORKSPACE)
     except OSError:

@@ -337,8 +337,17 @@ Object.new.tap do |driver|
       "/workspace"
     end
 
+    # What the code itself changed stays: only what is given in another way is changed.
     def environment(wanted)
-      ENVIRONMENT.replace(wanted) unless ENVIRONMENT.to_h == wanted
+      return if @given == wanted
+
+      if @given
+        @given.each_key { |name| ENVIRONMENT.delete(name) unless wanted.key?(name) }
+        wanted.each { |name, value| ENVIRONMENT[name] = value unless @given[name] == value }
+      else
+        ENVIRONMENT.replace(wanted)
+      end
+      @given = wanted
     end
 
     # What was not read of this input is not of the next one.
@@ -359,5 +368,14 @@ Object.new.tap do |driver|
     forms.empty? ? values.each { |value| driver.display(value) } : driver.display_as(forms)
     nil
   end
+  # There are no processes; without this some of them would answer as if there had been one.
+  missing = ->(name) { ->(*, **) { raise NotImplementedError, "#{name}() function is unimplemented on this machine" } }
+  %i[system spawn exec fork `].each do |name|
+    Kernel.define_method(name, &missing[name])
+    Kernel.__send__(:private, name)
+    Kernel.define_singleton_method(name, &missing[name])
+  end
+  %i[spawn exec fork].each { |name| Process.define_singleton_method(name, &missing[name]) }
+  IO.define_singleton_method(:popen, &missing[:popen])
   Object.__send__(:remove_const, :JS)
 end
