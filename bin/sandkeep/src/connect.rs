@@ -94,7 +94,9 @@ pub async fn held(global: &Global, make: bool) -> anyhow::Result<Held> {
                 _ => return Ok(Held::Server(client)),
             }
         }
-        let bare = std::fs::symlink_metadata(data.join("store.db")).is_err();
+        // Of a restore that was not finished the store tells.
+        let there = |name| std::fs::symlink_metadata(data.join(name)).is_ok();
+        let bare = !there("store.db") && !there(store::UNFINISHED);
         if bare && !make {
             return Ok(Held::Server(client(global)?));
         }
