@@ -318,7 +318,11 @@ async fn a_failed_start_tells_no_path_of_the_host() {
 #[tokio::test]
 async fn a_stream_of_events() {
     let bench = Bench::new().await;
-    for accept in ["application/x-ndjson", "text/html, Application/X-NDJSON;q=0.5"] {
+    for accept in [
+        "application/x-ndjson",
+        "text/html, Application/X-NDJSON;q=0.5",
+        "application/json;q=0.5, application/x-ndjson",
+    ] {
         let request = request("POST", "/sandboxes/one").header("accept", accept);
         let request = request.header("content-type", "application/json");
         let answer = bench.send(request.body(Body::from(RUN)).unwrap()).await;
@@ -331,7 +335,13 @@ async fn a_stream_of_events() {
         assert!(events.iter().enumerate().all(|(i, e)| e["seq"] == i));
         assert_eq!((&events[1]["data"], &events[2]["exitCode"]), (&json!("one\n"), &json!(7)));
     }
-    for accept in ["application/json", "*/*", "application/x-ndjson;q=0"] {
+    for accept in [
+        "application/json",
+        "*/*",
+        "application/x-ndjson;q=0",
+        "application/json, application/x-ndjson;q=0.5",
+        "application/x-ndjson;q=0.2, application/json;q=0.3",
+    ] {
         let request = request("POST", "/sandboxes/one").header("accept", accept);
         let answer = bench.send(request.body(Body::from(RUN)).unwrap()).await;
         assert_eq!(answer.json()["exitCode"], 7);
