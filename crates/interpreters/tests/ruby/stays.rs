@@ -138,3 +138,20 @@ async fn what_was_sent_is_not_kept() {
         assert_eq!(c.run("ENV['LONG'].size").await.text(), "700000");
     }
 }
+
+#[tokio::test]
+async fn what_code_redefines_harms_itself_alone() {
+    let mut c = context();
+    for code in [
+        "class Array; def each = raise; def map = raise; def first = raise; end; 0",
+        "class Array; def drop(*) = raise; def find = raise; def filter_map = raise; end; 0",
+        "class String; def lines(**) = raise; def strip = raise; end; 0",
+        "class Hash; def each = raise; def to_a = raise; end; 0",
+    ] {
+        assert_eq!(c.run(code).await.text(), "0", "{code}");
+        assert_eq!(c.run("6 * 7").await.text(), "42", "after {code}");
+        let ran = c.again("raise ArgumentError, 'no'").await;
+        let error = (ran.error().name.as_str(), ran.error().message.as_str());
+        assert_eq!(error, ("ArgumentError", "no"), "after {code}");
+    }
+}

@@ -99,7 +99,7 @@ Object.new.tap do |driver|
         left = false
       rescue EXCEPTION => e
         value = nil
-        error = failure(e, line)
+        error = attempt { failure(e, line) } || bare(e)
         left = false
       ensure
         # A `return` outside of methods unwinds to here, and no further.
@@ -148,16 +148,24 @@ Object.new.tap do |driver|
       parts = ['"text":' + quote(shorten(text))]
       json = lossless(value)
       parts << '"json":' + json if json
-      FORMS.each do |name, type|
-        next unless RESPOND.bind_call(value, name)
-        form = value.__send__(name)
-        next unless KIND.bind_call(form, STRING)
-        form = type == "image/png" ? [form].pack("m0") : utf8(form)
-        parts << quote(type) + ":" + quote(form)
-      rescue EXCEPTION
-        nil
+      at = 0
+      while at < FORMS.length
+        name, type = FORMS[at]
+        at += 1
+        form = form(value, name, type)
+        parts << form if form
       end
       "{" + parts.join(",") + "}"
+    end
+
+    def form(value, name, type)
+      return unless RESPOND.bind_call(value, name)
+      form = value.__send__(name)
+      return unless KIND.bind_call(form, STRING)
+      form = type == "image/png" ? [form].pack("m0") : utf8(form)
+      quote(type) + ":" + quote(form)
+    rescue EXCEPTION
+      nil
     end
 
     def display(value)
@@ -263,6 +271,12 @@ Object.new.tap do |driver|
       '{"name":' + quote(name) + ',"message":' + quote(shorten(message)) +
         ',"traceback":[' + trace(error, name, message, frames).map { |l| quote(l) }.join(",") +
         ']' + (number ? ',"lineNumber":' + DIGITS.bind_call(number) : "") + "}"
+    end
+
+    # Where the guest has redefined what a traceback is made with.
+    def bare(error)
+      message = utf8(attempt { error.message } || "")
+      '{"name":' + quote(class_name(error)) + ',"message":' + quote(message) + ',"traceback":[]}'
     end
 
     def trace(error, name, message, frames, depth = 0)
