@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 /// What the buffered form keeps of a stream, bytes.
 const KEPT: usize = 16 << 20;
-/// What a server may need at most for one command, whatever it writes, bytes.
-const MEMORY: u64 = 300 << 20;
+/// What a server may need at most for one command, whatever it writes, bytes: both streams, six
+/// times as much in JSON, itself, and what is on its way.
+const MEMORY: u64 = (2 * KEPT * 7 + (128 << 20)) as u64;
 
 #[tokio::test]
 async fn random_bytes_there_and_back() {
