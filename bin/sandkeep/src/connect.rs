@@ -2,12 +2,16 @@
 
 use crate::cli::Global;
 use crate::fail::Failure;
+use crate::rest::Reading;
 use client::Client;
 use std::path::{Path, PathBuf};
 use store::Store;
 
 /// Where a server listens that was told nothing.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7700";
+
+/// The administrator's socket in a data directory.
+pub const ADMIN: &str = "admin.sock";
 
 /// How often it is looked for a server that is just starting or ending.
 const TRIES: usize = 3;
@@ -38,7 +42,7 @@ fn home_dir() -> anyhow::Result<PathBuf> {
 
 /// The socket of a server on this data directory.
 pub fn admin_socket(data: &Path) -> PathBuf {
-    data.join("admin.sock")
+    data.join(ADMIN)
 }
 
 /// The server that is meant: by `--url`, else by the data directory's socket, else the default
@@ -68,6 +72,16 @@ pub fn client(global: &Global) -> anyhow::Result<Client> {
     Ok(Client::new(&format!("http://{DEFAULT_LISTEN}"), token.as_deref(), owner)?)
 }
 
+/// The server that is meant, as [`client`] has it; where no server uses the data directory, what
+/// is kept there. For verbs that read.
+pub async fn reading(global: &Global) -> anyhow::Result<Reading> {
+    let Ok(data) = data_dir(global.data.as_deref()) else { return Ok(client(global)?.into()) };
+    match find(global, &data, false).await? {
+        Found::Here(store) => Reading::at_rest(store, &data, global.owner.clone()).await,
+        Found::Server(_) | Found::Elsewhere => Ok(client(global)?.into()),
+    }
+}
+
 /// Who has a data directory.
 pub enum Held {
     /// A server, or the one that was named.
@@ -77,13 +91,38 @@ pub enum Held {
 }
 
 /// The server of `--url` or of the data directory; where no server uses the directory, its store.
-/// `make`: one that is empty gets a store; else only a server can help there.
+/// `make`: one that is empty gets a store; else only a server can help there. Where nobody said
+/// which directory, a server that all other verbs would ask is not passed over for the default one.
 pub async fn held(global: &Global, make: bool) -> anyhow::Result<Held> {
-    if global.url.as_deref().is_some_and(|url| !url.is_empty()) {
-        return Ok(Held::Server(client(global)?));
-    }
     let data = data_dir(global.data.as_deref())?;
-    let socket = admin_socket(&data);
+    match find(global, &data, make).await? {
+        Found::Server(client) => Ok(Held::Server(client)),
+        Found::Here(store) => Ok(Held::Here(store, data)),
+        Found::Elsewhere => Err(elsewhere(&data).into()),
+    }
+}
+
+fn elsewhere(data: &Path) -> Failure {
+    let url = format!("http://{DEFAULT_LISTEN}");
+    let message =
+        format!("a server answers at {url}, and it does not use the directory {}", data.display());
+    Failure::new(message)
+        .hint("say which is meant: --data DIR for a directory, as the user whose it is")
+        .hint(format!("or --url {url}, with a token of the scope admin in SANDKEEP_TOKEN"))
+}
+
+enum Found {
+    Server(Client),
+    Here(Store),
+    /// Nobody uses the default directory, and a server answers at the default address.
+    Elsewhere,
+}
+
+async fn find(global: &Global, data: &Path, make: bool) -> anyhow::Result<Found> {
+    if global.url.as_deref().is_some_and(|url| !url.is_empty()) {
+        return Ok(Found::Server(client(global)?));
+    }
+    let socket = admin_socket(data);
     let mut tries = 0;
     loop {
         if std::fs::symlink_metadata(&socket).is_ok() {
@@ -91,39 +130,27 @@ pub async fn held(global: &Global, make: bool) -> anyhow::Result<Held> {
             match client.healthz().await {
                 // One that was killed leaves its socket behind.
                 Err(client::Error::Connect { .. }) => {}
-                _ => return Ok(Held::Server(client)),
+                _ => return Ok(Found::Server(client)),
             }
         }
         // Of a restore that was not finished the store tells.
         let there = |name| std::fs::symlink_metadata(data.join(name)).is_ok();
         let bare = !there("store.db") && !there(store::UNFINISHED);
         if bare && !make {
-            return Ok(Held::Server(client(global)?));
+            return Ok(Found::Server(client(global)?));
         }
         if global.data.is_none() {
-            refuse_other(&data).await?;
+            let other = Client::new(&format!("http://{DEFAULT_LISTEN}"), None, None)?;
+            if !matches!(other.healthz().await, Err(client::Error::Connect { .. })) {
+                return Ok(Found::Elsewhere);
+            }
         }
         tries += 1;
-        match Store::open(store::Options { dir: data.clone() }) {
-            Ok(store) => return Ok(Held::Here(store, data)),
+        match Store::open(store::Options { dir: data.to_owned() }) {
+            Ok(store) => return Ok(Found::Here(store)),
             // A server that is starting has the lock before it has the socket.
             Err(store::Error::Locked { .. }) if tries < TRIES => {}
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// Where nobody said which data directory: a server that all other verbs would ask is not passed
-/// over for one that no server uses.
-async fn refuse_other(data: &Path) -> anyhow::Result<()> {
-    let url = format!("http://{DEFAULT_LISTEN}");
-    if let Err(client::Error::Connect { .. }) = Client::new(&url, None, None)?.healthz().await {
-        return Ok(());
-    }
-    let message =
-        format!("a server answers at {url}, and it does not use the directory {}", data.display());
-    Err(Failure::new(message)
-        .hint("say which is meant: --data DIR for a directory, as the user whose it is")
-        .hint(format!("or --url {url}, with a token of the scope admin in SANDKEEP_TOKEN"))
-        .into())
 }

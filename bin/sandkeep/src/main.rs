@@ -6,8 +6,10 @@ mod connect;
 mod doctor;
 mod fail;
 mod output;
+mod rest;
 mod serve;
 mod signals;
+mod socket;
 mod verbs;
 
 use cli::{Cli, Verb};

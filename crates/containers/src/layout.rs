@@ -24,6 +24,10 @@ use types::ObjectId;
 
 /// Largest file of ours that is read from a run directory, bytes.
 pub(crate) const FILE_MAX: u64 = 1 << 20;
+/// Longest log that is read, bytes.
+const LOG_FILE_MAX: u64 = 64 << 20;
+/// The part of the logs that is told, bytes.
+const LOG_TOLD: usize = 1 << 20;
 const OVERLAY_MAGIC: u64 = 0x794c_7630;
 const NFS_MAGIC: u64 = 0x6969;
 
@@ -98,6 +102,30 @@ impl Layout {
     /// `logs` of an object, made where it is not there.
     pub fn logs(&self, object: &ObjectId) -> io::Result<OwnedFd> {
         dirs::ensure(self.sandbox(object)?, "logs", 0o700)
+    }
+
+    /// The last MiB of what the main processes of an object wrote; empty where there is nothing.
+    /// Blocks.
+    pub fn read_logs(&self, object: &ObjectId) -> Result<Vec<u8>, Error> {
+        let open = dirs::open_at(&self.sandboxes, object.to_string());
+        let Ok(dir) = open.and_then(|dir| dirs::open_at(dir, "logs")) else {
+            return Ok(Vec::new());
+        };
+        let mut all = Vec::new();
+        // One back end turns its logs over, the other does not.
+        for name in ["log.old", "log"] {
+            let read = dirs::read(&dir, name, LOG_FILE_MAX).map_err(fail::step("read the logs"))?;
+            all.append(&mut read.unwrap_or_default());
+        }
+        all.drain(..all.len().saturating_sub(LOG_TOLD));
+        Ok(all)
+    }
+
+    /// [`Layout::read_logs`] where it may not block.
+    pub async fn logs_of(self: &Arc<Self>, object: &ObjectId) -> Result<Vec<u8>, Error> {
+        let (layout, object) = (self.clone(), *object);
+        let read = tokio::task::spawn_blocking(move || layout.read_logs(&object)).await;
+        read.map_err(|e| Error::Failed(format!("read the logs: {e}")))?
     }
 
     /// `contexts` of an object, made where it is not there. What is made beside a purge is

@@ -17,6 +17,7 @@ mod measure;
 mod memory;
 mod native;
 pub mod oci;
+mod rest;
 mod trash;
 
 pub use engine::{
@@ -30,3 +31,4 @@ pub use leaks::{Leak, leaks, probe_limits, remove_cgroup_parents};
 pub use memory::{Memory, memory, memory_pressure};
 pub use native::{ID_BASE_START, NativeEngine, NativeOptions};
 pub use oci::{OciEngine, OciOptions};
+pub use rest::AtRest;

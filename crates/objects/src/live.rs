@@ -116,6 +116,27 @@ impl<O: Object> Objects<O> {
         options: Options,
         world: impl FnOnce(AlarmHandle) -> Arc<O::World>,
     ) -> Result<(Self, Arc<O::World>), store::Error> {
+        let (objects, world) = Self::at_rest(options, world);
+        let mut after = None;
+        loop {
+            let page = store.alarms(after, 1000).await?;
+            let (now_ms, now) = (clock.now_ms(), clock.instant());
+            for (id, at) in &page {
+                let wait = Duration::from_millis(at.saturating_sub(now_ms).max(0) as u64);
+                objects.0.alarms.set(*id, now + wait);
+            }
+            after = page.last().map(|(id, at)| (*at, *id));
+            if after.is_none() {
+                return Ok((objects, world));
+            }
+        }
+    }
+
+    /// The same without the alarms of a store: nothing happens by itself.
+    pub fn at_rest(
+        options: Options,
+        world: impl FnOnce(AlarmHandle) -> Arc<O::World>,
+    ) -> (Self, Arc<O::World>) {
         let (due, mut fired) = mpsc::unbounded_channel();
         let alarms = alarms::start(move |id| {
             let _ = due.send(id);
@@ -123,7 +144,7 @@ impl<O: Object> Objects<O> {
         let shared = Arc::new(Shared::<O> {
             live: Mutex::default(),
             world: world(alarms.clone()),
-            alarms: alarms.clone(),
+            alarms,
             begun: Semaphore::new(0),
             options,
         });
@@ -139,20 +160,8 @@ impl<O: Object> Objects<O> {
                 Objects(shared).deliver(id, Envelope::Alarm(permit));
             }
         });
-        let mut after = None;
-        loop {
-            let page = store.alarms(after, 1000).await?;
-            let (now_ms, now) = (clock.now_ms(), clock.instant());
-            for (id, at) in &page {
-                let wait = Duration::from_millis(at.saturating_sub(now_ms).max(0) as u64);
-                alarms.set(*id, now + wait);
-            }
-            after = page.last().map(|(id, at)| (*at, *id));
-            if after.is_none() {
-                let world = shared.world.clone();
-                return Ok((Self(shared), world));
-            }
-        }
+        let world = shared.world.clone();
+        (Self(shared), world)
     }
 
     /// Lets alarms fire.

@@ -54,11 +54,10 @@ impl Sandboxes {
             tracing::warn!(%error, "the quotas are in force and not kept");
         }
         let outbox = options.on_stop.as_ref().map(|_| Arc::new(Notify::new()));
-        let defaults = Settings::defaults(options.time);
         let made = {
             let (store, clock, outbox) = (store.clone(), options.clock.clone(), outbox.clone());
-            let code = Code::new(options.code);
-            let upkeep = options.upkeep;
+            let Options { time, code, upkeep, .. } = options;
+            let (code, defaults) = (Code::new(code), Settings::defaults(time));
             let parts = Parts { store, engine, clock, defaults, outbox, code, upkeep };
             move |alarms| Arc::new(World::new(parts, alarms))
         };
@@ -81,6 +80,18 @@ impl Sandboxes {
         tokio::spawn(crate::quotas::count(Arc::downgrade(&world), world.used.some.clone()));
         tokio::spawn(crate::memory::watch(Arc::downgrade(&world)));
         Ok(Self { world, objects })
+    }
+
+    /// What is kept in a data directory that no server uses, to be read: nothing is taken up,
+    /// nothing happens by itself, and code and commands are refused. The limits in force are those
+    /// of the store.
+    pub fn at_rest(store: Store, engine: Arc<dyn Engine>, clock: Clock) -> Self {
+        let (code, upkeep) = (Code::new(CodeOptions::default()), Upkeep::default());
+        let defaults = Settings::defaults(TimeDefaults::default());
+        let parts = Parts { store, engine, clock, defaults, outbox: None, code, upkeep };
+        let made = |alarms| Arc::new(World::new(parts, alarms));
+        let (objects, world) = Objects::at_rest(objects::Options::default(), made);
+        Self { world, objects }
     }
 
     /// The engine of this server.

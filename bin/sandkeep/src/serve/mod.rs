@@ -1,6 +1,5 @@
 //! The server: its parts, put together, from the lock on the data directory to the last answer.
 
-mod admin;
 mod code;
 mod engine;
 mod listen;
@@ -9,9 +8,11 @@ mod otel;
 mod webhooks;
 
 use crate::config::Config;
+use crate::connect;
 use crate::fail::Failure;
 use crate::output::say;
 use crate::signals;
+use crate::socket::Socket;
 use anyhow::Context as _;
 use api::{App, Listener};
 use auth::Keyring;
@@ -98,7 +99,7 @@ async fn serve(config: Config, data: &Path, joins: Option<api::JoinsTrace>) -> a
     let sandboxes = Sandboxes::open(store.clone(), engine.clone(), options)
         .await
         .context("cannot take up the sandboxes")?;
-    let socket = admin::Socket::bind(data)?;
+    let socket = Socket::bind(data, connect::ADMIN)?;
 
     let account = api::Account {
         id: config.account.id.clone(),

@@ -94,7 +94,12 @@ enum Verb {
 impl Args {
     /// Does it.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let client = connect::client(global)?;
+        let client = match self.verb {
+            Verb::Ls { .. } | Verb::Inspect(_) | Verb::Checkpoints(_) => {
+                connect::reading(global).await?
+            }
+            _ => connect::client(global)?.into(),
+        };
         let json = global.json;
         match self.verb {
             Verb::Ls { id } => list(&client.contexts(id.as_str()).await?, json)?,

@@ -24,10 +24,9 @@ pub struct Args {
 impl Args {
     /// Does it.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let client = connect::client(global)?;
         let id = self.id.as_str();
         if self.set.is_empty() && self.unset.is_empty() {
-            let all = client.info(id).await?.env_vars;
+            let all = connect::reading(global).await?.info(id).await?.env_vars;
             if global.json {
                 output::json(&all)?;
             } else {
@@ -38,7 +37,7 @@ impl Args {
         }
         let set = self.set.into_iter().map(|(key, value)| (key, Some(value)));
         let env_vars = self.unset.into_iter().map(|key| (key, None)).chain(set).collect();
-        client.set_env(id, &EnvRequest { env_vars }).await?;
+        connect::client(global)?.set_env(id, &EnvRequest { env_vars }).await?;
         Ok(0)
     }
 }

@@ -32,7 +32,6 @@ pub struct Args {
 impl Args {
     /// Shows them.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let client = connect::client(global)?;
         let owner = global.owner.clone().filter(|_| self.all_owners);
         let mut query = EventQuery {
             after: self.after,
@@ -44,6 +43,7 @@ impl Args {
         };
         let show = |event: &Event| show(event, global.json, query.all_owners);
         if !self.follow {
+            let client = connect::reading(global).await?;
             query.limit = Some(1000);
             loop {
                 let page = client.events(&query).await?;
@@ -55,7 +55,7 @@ impl Args {
                 }
             }
         }
-        let mut stream = client.follow_events(&query).await?;
+        let mut stream = connect::client(global)?.follow_events(&query).await?;
         loop {
             match stream.next().await? {
                 Followed::Ready(_) => {}

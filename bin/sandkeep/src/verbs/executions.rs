@@ -20,7 +20,7 @@ pub struct Args {
 impl Args {
     /// Shows them.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let client = connect::client(global)?;
+        let client = connect::reading(global).await?;
         let executions = client.executions(self.id.as_str(), self.limit).await?;
         if global.json {
             output::json(&executions)?;

@@ -29,14 +29,14 @@ fn change(text: &str) -> Result<(String, Option<String>), String> {
 impl Args {
     /// Does it.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let client = connect::client(global)?;
         let id = self.id.as_str();
         if self.changes.is_empty() {
-            let labels = client.info(id).await?.labels;
+            let labels = connect::reading(global).await?.info(id).await?.labels;
             show(global, labels)?;
         } else {
             let labels = Some(self.changes.into_iter().collect());
-            let info = client.patch(id, &Patch { labels, ..Patch::default() }).await?;
+            let info =
+                connect::client(global)?.patch(id, &Patch { labels, ..Patch::default() }).await?;
             if global.json {
                 output::json(&info.labels)?;
             }

@@ -17,7 +17,7 @@ pub struct Args {
 impl Args {
     /// Prints it.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        output::bytes(&connect::client(global)?.logs(self.id.as_str()).await?)?;
+        output::bytes(&connect::reading(global).await?.logs(self.id.as_str()).await?)?;
         Ok(0)
     }
 }

@@ -49,10 +49,10 @@ impl Args {
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
         let (all_owners, watch) = (self.all_owners, self.watch);
         let query = ListQuery { filter: self.filter(), all_owners, ..ListQuery::default() };
-        let client = connect::client(global)?;
         if watch {
-            return Watch::new(&client, global, query).run().await;
+            return Watch::new(&connect::client(global)?, global, query).run().await;
         }
+        let client = connect::reading(global).await?;
         let all = client.list_all(query).await?;
         if global.json {
             output::json(&all)?;

@@ -12,7 +12,7 @@ pub struct Args {}
 impl Args {
     /// Shows them.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let report = connect::client(global)?.quotas().await?;
+        let report = connect::reading(global).await?.quotas().await?;
         if global.json {
             output::json(&report)?;
             return Ok(0);

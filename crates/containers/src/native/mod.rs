@@ -23,7 +23,7 @@ pub(crate) use exec::environment;
 use self::core::Core;
 use crate::images::Images;
 use crate::layout::Layout;
-use crate::{Adopted, Capabilities, Engine, Error, IdRange, Instance, InstanceSpec, dirs, fail};
+use crate::{Adopted, Capabilities, Engine, Error, IdRange, Instance, InstanceSpec, fail};
 use async_trait::async_trait;
 use instance::NativeInstance;
 use std::os::fd::OwnedFd;
@@ -37,8 +37,6 @@ use types::ObjectId;
 pub const ID_BASE_START: u32 = 524_288;
 /// Instances that are adopted at once.
 const ADOPT_AT_ONCE: usize = 64;
-/// The part of the logs that is told, bytes.
-const LOG_MAX: u64 = 1 << 20;
 
 /// How an engine is opened.
 #[derive(Debug, Clone)]
@@ -181,9 +179,7 @@ impl Engine for NativeEngine {
     }
 
     async fn logs(&self, object: &ObjectId) -> Result<Vec<u8>, Error> {
-        let (core, object) = (self.core.clone(), *object);
-        let read = tokio::task::spawn_blocking(move || read_logs(&core, &object)).await;
-        read.map_err(|e| Error::Failed(format!("read the logs: {e}")))?
+        self.core.layout.logs_of(object).await
     }
 
     async fn workspace(&self, object: &ObjectId) -> Result<PathBuf, Error> {
@@ -243,20 +239,4 @@ fn sweep_cgroups(core: &Core) {
             }
         }
     }
-}
-
-fn read_logs(core: &Core, object: &ObjectId) -> Result<Vec<u8>, Error> {
-    let open = dirs::open_at(&core.layout.sandboxes, object.to_string());
-    let Ok(dir) = open.and_then(|dir| dirs::open_at(dir, "logs")) else {
-        return Ok(Vec::new());
-    };
-    let read = |name| {
-        let read = dirs::read(&dir, name, 4 * LOG_MAX).map_err(fail::step("read the logs"))?;
-        Ok::<_, Error>(read.unwrap_or_default())
-    };
-    let mut all = read("log.old")?;
-    all.append(&mut read("log")?);
-    let most = usize::try_from(LOG_MAX).unwrap_or(usize::MAX);
-    all.drain(..all.len().saturating_sub(most));
-    Ok(all)
 }

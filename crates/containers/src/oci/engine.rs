@@ -155,15 +155,7 @@ impl Engine for OciEngine {
     }
 
     async fn logs(&self, object: &ObjectId) -> Result<Vec<u8>, Error> {
-        let open = dirs::open_at(&self.shared.layout.sandboxes, object.to_string());
-        let Ok(dir) = open.and_then(|dir| dirs::open_at(dir, "logs")) else {
-            return Ok(Vec::new());
-        };
-        let most = 64 << 20;
-        let all = dirs::read(dir, "log", most).map_err(fail::step("read the logs"))?;
-        let mut all = all.unwrap_or_default();
-        all.drain(..all.len().saturating_sub(1 << 20));
-        Ok(all)
+        self.shared.layout.logs_of(object).await
     }
 
     async fn workspace(&self, object: &ObjectId) -> Result<PathBuf, Error> {
