@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -26,6 +26,8 @@ pub(crate) const FDS_MAX: usize = 16;
 const FDS_WAITING: usize = 4096;
 const PREFIX: usize = 8;
 const CHUNK: usize = 64 << 10;
+/// Most that a reader keeps of its room, bytes.
+const KEEP: usize = 4 * CHUNK;
 
 /// A frame to be sent.
 #[derive(Debug)]
@@ -49,6 +51,10 @@ impl Frame {
         Ok(Self { head, body, fds: Vec::new() })
     }
 
+    fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+
     /// At most [`FDS_MAX`] descriptors.
     pub fn with(mut self, fds: Vec<OwnedFd>) -> Self {
         self.fds = fds;
@@ -56,12 +62,57 @@ impl Frame {
     }
 }
 
-/// Sends what comes, in order, until nobody sends any more or the other end is gone.
-pub(crate) async fn write_all(socket: Arc<UnixStream>, mut frames: mpsc::UnboundedReceiver<Frame>) {
-    while let Some(frame) = frames.recv().await {
-        if write(&socket, &frame).await.is_err() {
-            return;
+/// Sends frames in order: at once where the socket takes them, and what it does not take by a task
+/// that waits for it, and that ends with the last clone when it has sent the rest.
+#[derive(Debug, Clone)]
+pub(crate) struct Sender {
+    socket: Arc<UnixStream>,
+    /// Frames, and how much of each is on its way already.
+    rest: mpsc::UnboundedSender<(Frame, usize)>,
+    /// How many of them there are.
+    behind: Arc<Mutex<usize>>,
+}
+
+impl Sender {
+    /// Of a socket. To be called in a runtime.
+    pub fn new(socket: Arc<UnixStream>) -> Self {
+        let (rest, frames) = mpsc::unbounded_channel();
+        let behind = Arc::default();
+        tokio::spawn(send_rest(socket.clone(), frames, Arc::clone(&behind)));
+        Self { socket, rest, behind }
+    }
+
+    /// Sends one; where the other end is gone nobody needs it.
+    pub fn send(&self, frame: Frame) {
+        // Held throughout: the next frame comes after this one.
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent = 0;
+        while *behind == 0 && sent < frame.len() {
+            match self.socket.try_io(Interest::WRITABLE, || send(&self.socket, &frame, sent)) {
+                Ok(more) => sent += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => return,
+            }
         }
+        if sent < frame.len() {
+            *behind += 1;
+            let _ = self.rest.send((frame, sent));
+        }
+    }
+}
+
+async fn send_rest(
+    socket: Arc<UnixStream>,
+    mut frames: mpsc::UnboundedReceiver<(Frame, usize)>,
+    behind: Arc<Mutex<usize>>,
+) {
+    while let Some((frame, mut sent)) = frames.recv().await {
+        while sent < frame.len() {
+            let more = socket.async_io(Interest::WRITABLE, || send(&socket, &frame, sent)).await;
+            let Ok(more) = more else { return };
+            sent += more;
+        }
+        *behind.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
     }
 }
 
@@ -71,17 +122,9 @@ pub(crate) fn write_blocking(mut to: impl io::Write, frame: &Frame) -> io::Resul
     to.write_all(&frame.body)
 }
 
-async fn write(socket: &UnixStream, frame: &Frame) -> io::Result<()> {
-    let mut sent = 0;
-    let total = frame.head.len() + frame.body.len();
-    while sent < total {
-        let fds = if sent == 0 { frame.fds.as_slice() } else { &[] };
-        sent += socket.async_io(Interest::WRITABLE, || send(socket, frame, sent, fds)).await?;
-    }
-    Ok(())
-}
-
-fn send(socket: &UnixStream, frame: &Frame, from: usize, fds: &[OwnedFd]) -> io::Result<usize> {
+/// Sends what it takes of a frame; the descriptors go beside the first byte.
+fn send(socket: &UnixStream, frame: &Frame, from: usize) -> io::Result<usize> {
+    let fds = if from == 0 { frame.fds.as_slice() } else { &[] };
     let head = frame.head.get(from..).unwrap_or_default();
     let body = frame.body.get(from.saturating_sub(frame.head.len())..).unwrap_or_default();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
@@ -98,13 +141,15 @@ fn send(socket: &UnixStream, frame: &Frame, from: usize, fds: &[OwnedFd]) -> io:
 #[derive(Debug)]
 pub(crate) struct Reader {
     socket: Arc<UnixStream>,
+    /// What came and was not taken yet, and room behind it.
     buffer: Vec<u8>,
+    filled: usize,
     fds: VecDeque<OwnedFd>,
 }
 
 impl Reader {
     pub fn new(socket: Arc<UnixStream>) -> Self {
-        Self { socket, buffer: Vec::new(), fds: VecDeque::new() }
+        Self { socket, buffer: Vec::new(), filled: 0, fds: VecDeque::new() }
     }
 
     /// The next frame; `None` at the end. Cancel-safe: what came stays.
@@ -114,21 +159,27 @@ impl Reader {
     pub async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<u8>)>> {
         let (head, body) = loop {
             if let Some((head, body)) = self.lengths()?
-                && self.buffer.len() >= PREFIX + head + body
+                && self.filled >= PREFIX + head + body
             {
                 break (head, body);
             }
             if self.fill().await? == 0 {
-                return match self.buffer.is_empty() {
-                    true => Ok(None),
-                    false => Err(io::ErrorKind::UnexpectedEof.into()),
+                return match self.filled {
+                    0 => Ok(None),
+                    _ => Err(io::ErrorKind::UnexpectedEof.into()),
                 };
             }
         };
-        let header = serde_json::from_slice(&self.buffer[PREFIX..PREFIX + head])?;
-        let rest = self.buffer.split_off(PREFIX + head + body);
-        let mut frame = std::mem::replace(&mut self.buffer, rest);
-        frame.drain(..PREFIX + head);
+        let (head, end) = (PREFIX + head, PREFIX + head + body);
+        let header = serde_json::from_slice(&self.buffer[PREFIX..head])?;
+        let frame = self.buffer[head..end].to_vec();
+        self.buffer.copy_within(end..self.filled, 0);
+        self.filled -= end;
+        // A large frame's room is not kept.
+        if self.filled <= KEEP && self.buffer.len() > KEEP {
+            self.buffer.truncate(KEEP);
+            self.buffer.shrink_to_fit();
+        }
         Ok(Some((header, frame)))
     }
 
@@ -144,7 +195,8 @@ impl Reader {
     }
 
     fn lengths(&self) -> io::Result<Option<(usize, usize)>> {
-        let Some([a, b, c, d, e, f, g, h]) = self.buffer.first_chunk::<PREFIX>() else {
+        let Some([a, b, c, d, e, f, g, h]) = self.buffer[..self.filled].first_chunk::<PREFIX>()
+        else {
             return Ok(None);
         };
         let (head, body) =
@@ -157,23 +209,24 @@ impl Reader {
     }
 
     async fn fill(&mut self) -> io::Result<usize> {
-        let Self { socket, buffer, fds } = self;
-        socket.async_io(Interest::READABLE, || receive(socket, buffer, fds)).await
+        let Self { socket, buffer, filled, fds } = self;
+        if buffer.len() < *filled + CHUNK {
+            // As much again, so that a large frame is not copied for each piece of it.
+            buffer.resize((2 * *filled).max(*filled + CHUNK), 0);
+        }
+        let got = socket
+            .async_io(Interest::READABLE, || receive(socket, &mut buffer[*filled..], fds))
+            .await?;
+        *filled += got;
+        Ok(got)
     }
 }
 
-fn receive(
-    socket: &UnixStream,
-    buffer: &mut Vec<u8>,
-    fds: &mut VecDeque<OwnedFd>,
-) -> io::Result<usize> {
-    let old = buffer.len();
-    buffer.resize(old + CHUNK, 0);
+fn receive(socket: &UnixStream, room: &mut [u8], fds: &mut VecDeque<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [IoSliceMut::new(&mut buffer[old..])];
+    let mut parts = [IoSliceMut::new(room)];
     let got = rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC);
-    buffer.truncate(old + got.as_ref().map_or(0, |got| got.bytes));
     let got = got?;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {

@@ -97,20 +97,23 @@ impl Change {
     }
 }
 
-/// The words of a page.
-fn words(page: &[u8]) -> impl Iterator<Item = &[u8; 8]> {
-    page.as_chunks::<8>().0.iter()
-}
-
 /// Puts what is to be written of a page behind `out`.
 fn put(page: &[u8], base: &[u8], out: &mut Vec<u8>) -> Change {
     let start = out.len();
     let mut which = [0u8; WHICH];
     out.extend_from_slice(&which);
-    for (at, (new, old)) in words(page).zip(words(base)).enumerate() {
-        if new != old {
-            which[at / 8] |= 1 << (at % 8);
-            out.extend_from_slice(new);
+    // Eight words at a time, as most are the same.
+    let lines = page.as_chunks::<64>().0.iter().zip(base.as_chunks::<64>().0);
+    for (which, (new, old)) in which.iter_mut().zip(lines) {
+        if new == old {
+            continue;
+        }
+        let words = new.as_chunks::<8>().0.iter().zip(old.as_chunks::<8>().0);
+        for (at, (new, old)) in words.enumerate() {
+            if new != old {
+                *which |= 1 << at;
+                out.extend_from_slice(new);
+            }
         }
     }
     if out.len() - start > PAGE / 2 {

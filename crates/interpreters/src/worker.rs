@@ -7,7 +7,7 @@ mod contexts;
 mod run;
 mod sink;
 
-use crate::frames::{Frame, Reader, write_all};
+use crate::frames::{Frame, Reader, Sender};
 use crate::pages::PageMap;
 use crate::protocol::{Execute, Failure, FromWorker, ToWorker};
 use crate::zygote::{ENGINES, Mapped};
@@ -70,8 +70,7 @@ fn runtime(
     let ended = runtime.block_on(async {
         socket.set_nonblocking(true)?;
         let socket = Arc::new(UnixStream::from_std(socket)?);
-        let (out, frames) = mpsc::unbounded_channel();
-        tokio::spawn(write_all(socket.clone(), frames));
+        let out = Sender::new(socket.clone());
         let clock = Runtime::new(mapped.engine(), pages)?;
         let contexts = Contexts::new(clock, warm_bytes, mapped)?;
         let builds = mapped.reopen(&Path::new("/").join(ENGINES));
@@ -88,12 +87,12 @@ fn runtime(
 
 /// Where answers go; a server that is gone needs none.
 #[derive(Clone)]
-pub(crate) struct Out(mpsc::UnboundedSender<Frame>);
+pub(crate) struct Out(Sender);
 
 impl Out {
     pub fn tell(&self, message: &FromWorker, body: Vec<u8>) {
         if let Ok(frame) = Frame::new(message, body) {
-            let _ = self.0.send(frame);
+            self.0.send(frame);
         }
     }
 }

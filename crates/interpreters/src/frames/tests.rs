@@ -1,8 +1,7 @@
-use super::{Frame, Reader, write_all};
+use super::{Frame, Reader, Sender};
 use std::io::{Read, Write};
 use std::sync::Arc;
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
 
 fn pair() -> (Arc<UnixStream>, Arc<UnixStream>) {
     let (one, other) = UnixStream::pair().expect("a pair");
@@ -12,15 +11,13 @@ fn pair() -> (Arc<UnixStream>, Arc<UnixStream>) {
 #[tokio::test]
 async fn frames_come_as_they_went() {
     let (one, other) = pair();
-    let (tx, rx) = mpsc::unbounded_channel();
-    let writing = tokio::spawn(write_all(one, rx));
+    let sender = Sender::new(one);
     let large: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
     let (read, mut write) = std::io::pipe().expect("a pipe");
-    tx.send(Frame::new(&"first", Vec::new()).expect("a frame")).expect("open");
-    tx.send(Frame::new(&"second", large.clone()).expect("a frame").with(vec![read.into()]))
-        .expect("open");
-    tx.send(Frame::new(&"third", b"x".to_vec()).expect("a frame")).expect("open");
-    drop(tx);
+    sender.send(Frame::new(&"first", Vec::new()).expect("a frame"));
+    sender.send(Frame::new(&"second", large.clone()).expect("a frame").with(vec![read.into()]));
+    sender.send(Frame::new(&"third", b"x".to_vec()).expect("a frame"));
+    drop(sender);
     let mut reader = Reader::new(other);
     let mut next = async || reader.next::<String>().await.expect("a frame");
     assert_eq!(next().await, Some(("first".to_owned(), Vec::new())));
@@ -28,7 +25,6 @@ async fn frames_come_as_they_went() {
     assert_eq!(next().await, Some(("third".to_owned(), b"x".to_vec())));
     let fds = reader.take_fds(1).expect("one came");
     assert!(reader.take_fds(1).is_err(), "and no other");
-    writing.await.expect("the writer ends");
     assert_eq!(reader.next::<String>().await.expect("the end"), None);
     write.write_all(b"through").expect("write");
     drop(write);

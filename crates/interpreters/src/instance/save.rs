@@ -4,10 +4,9 @@ use super::{Instance, Saved};
 use crate::build::hex;
 use crate::pages::{self, Content, PageIndex};
 use crate::{InstanceError, NewSnapshot, PackRef, Snapshot, pack};
-use std::collections::BTreeSet;
 
-/// A context with at most this many pages is written whole: one pack is always quicker to read.
-const WHOLE: usize = 256;
+/// So many pages may be written in vain however few there are in all.
+const SLACK: usize = 256;
 
 impl Instance {
     /// Takes a snapshot of the state that it is in. The next one is compared with this one: if
@@ -27,14 +26,10 @@ impl Instance {
             None => (&[][..], &[][..], &[][..]),
         };
         let now = pages::diff(memory, self.build.image.bytes(), &written, before);
-        let changed = changes(before, &now);
-        let keep = keep(changed.len(), now.len(), lists);
+        let (keep, list) = plan(changes(before, &now), now.len(), lists);
         let (list, content) = match keep {
             0 => (now.iter().map(|(index, _)| *index).collect(), select(&now, None)),
-            keep => {
-                let merged = lists[keep..].iter().flatten().chain(&changed);
-                let set: BTreeSet<PageIndex> = merged.copied().collect();
-                let list: Vec<_> = set.into_iter().collect();
+            _ => {
                 let content = select(&now, Some(&list));
                 (list, content)
             }
@@ -109,20 +104,28 @@ fn changes(before: &[(PageIndex, Content)], now: &[(PageIndex, Content)]) -> Vec
     }
 }
 
-/// How many of the packs stay; the others become part of the new one. Sizes halve from pack to
-/// pack, so that there are few, and what they hold in vain is less than what they hold.
-fn keep(changed: usize, live: usize, packs: &[Vec<PageIndex>]) -> usize {
+/// How many of the packs stay, and which pages the new one has, where one stays: those that changed,
+/// and those of the packs that do not. Sizes halve from pack to pack, so that there are few, and what
+/// they hold in vain is less than what they hold.
+fn plan(changed: Vec<PageIndex>, live: usize, packs: &[Vec<PageIndex>]) -> (usize, Vec<PageIndex>) {
     let total: usize = packs.iter().map(Vec::len).sum();
-    if live <= WHOLE || total + changed > 2 * live + WHOLE {
-        return 0;
+    if total + changed.len() > 2 * live + SLACK {
+        return (0, Vec::new());
     }
-    let mut keep = packs.len();
-    let mut size = changed;
-    while keep > 0 && changed > 0 && packs[keep - 1].len() <= 2 * size {
+    let (mut keep, mut list) = (packs.len(), changed);
+    while keep > 0 && !list.is_empty() && packs[keep - 1].len() <= 2 * list.len() {
         keep -= 1;
-        size += packs[keep].len();
+        list = union(&packs[keep], &list);
     }
-    keep
+    (keep, list)
+}
+
+/// What is in either list; all are in order.
+fn union(a: &[PageIndex], b: &[PageIndex]) -> Vec<PageIndex> {
+    let mut all = [a, b].concat();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// What to write of these pages (all that differ from the base without a list), in order.

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// The directory of a context's packs.
 #[derive(Debug, Clone)]
@@ -58,10 +59,14 @@ impl PackDir {
     }
 }
 
+/// In this thread where it may block, as handing the work to another costs as much as a sync.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?,
+    }
 }
 
 fn write(dir: Arc<OwnedFd>, seq: u64, bytes: &[u8]) -> io::Result<(NewPack, File)> {

@@ -4,7 +4,7 @@ use super::Error;
 use super::worker::Place;
 use super::zygote::{Forked, Zygote};
 use crate::engines::EngineBuild;
-use crate::frames::{Frame, Reader, write_all};
+use crate::frames::{Frame, Reader, Sender};
 use crate::protocol::{FromWorker, ToWorker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::any::Any;
@@ -27,7 +27,7 @@ pub(super) struct Process {
     lease: Option<Lease>,
     /// Workers die with their zygote.
     zygote: Arc<Zygote>,
-    out: mpsc::UnboundedSender<Frame>,
+    out: Sender,
     state: Mutex<State>,
     next: AtomicU64,
     warm: AtomicU64,
@@ -77,7 +77,7 @@ impl Process {
             forked.await.map_err(|e| Error::Start(format!("the fork broke off: {e}")))??;
         ours.set_nonblocking(true).map_err(failed)?;
         let socket = Arc::new(UnixStream::from_std(ours).map_err(failed)?);
-        let (out, frames) = mpsc::unbounded_channel();
+        let out = Sender::new(socket.clone());
         let state = State { jobs: HashMap::new(), used: Instant::now(), closed: false };
         let process = Arc::new(Self {
             pid,
@@ -91,7 +91,7 @@ impl Process {
             dead: watch::Sender::new(false),
             doomed: AtomicBool::new(false),
         });
-        let mut reader = Reader::new(socket.clone());
+        let mut reader = Reader::new(socket);
         let first = tokio::time::timeout(READY_MAX, reader.next::<FromWorker>()).await;
         match first {
             Ok(Ok(Some((FromWorker::Ready, _)))) => {}
@@ -99,7 +99,6 @@ impl Process {
             Ok(_) => return Err(Error::Start("the worker ended at once".to_owned())),
             Err(_) => return Err(Error::Start("the worker does not answer".to_owned())),
         }
-        tokio::spawn(write_all(socket, frames));
         tokio::spawn(read_all(reader, Arc::downgrade(&process)));
         Ok(process)
     }
@@ -169,7 +168,7 @@ impl Process {
         body: Vec<u8>,
         fds: Vec<OwnedFd>,
     ) -> std::io::Result<()> {
-        let _ = self.out.send(Frame::new(message, body)?.with(fds));
+        self.out.send(Frame::new(message, body)?.with(fds));
         Ok(())
     }
 

@@ -241,14 +241,13 @@ impl crate::Sandboxes {
     pub(super) fn build_of(&self, row: &ContextRow) -> Result<EngineBuild> {
         let code = &self.world.code;
         let interpreters = code.interpreters()?;
-        let newest = interpreters.find(&row.engine);
-        let Some(snapshot) = &row.snapshot else {
-            return newest.map_err(|e| of_interpreters(e, Some(&row.id)));
-        };
+        let newest =
+            || interpreters.find(&row.engine).map_err(|e| of_interpreters(e, Some(&row.id)));
+        let Some(snapshot) = &row.snapshot else { return newest() };
         if let Some(build) = interpreters.find_build(&snapshot.wasm, &snapshot.base) {
             return Ok(build);
         }
-        let newest = newest.map_err(|e| of_interpreters(e, Some(&row.id)))?;
+        let newest = newest()?;
         let message = format!(
             "the memory of the context belongs to another build of {} than the one that is \
              installed ({}); it is kept, and can be used where that build is there again",

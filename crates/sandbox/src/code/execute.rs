@@ -44,8 +44,8 @@ struct Execution {
     live: Arc<Live>,
     queue: Arc<Queue>,
     context: String,
-    /// Its row, and which turn it is true for.
-    read: Option<(ContextRow, u64)>,
+    /// Its row, what it is made of, and which turn that is true for.
+    read: Option<(ContextRow, EngineBuild, u64)>,
     request: CodeRequest,
     _in_use: InUse,
 }
@@ -89,11 +89,11 @@ impl Sandboxes {
                 self.default_context(&busy, &live, binding, language).await?
             }
         };
-        self.build_of(&row)?;
+        let build = self.build_of(&row)?;
         let queue = live.queue(&row.id);
         let sandboxes = self.clone();
         let context = row.id.clone();
-        let read = turns.map(|turns| (row, turns));
+        let read = turns.map(|turns| (row, build, turns));
         let execution =
             Execution { sandboxes, busy, live, queue, context, read, request, _in_use: in_use };
         Ok(CodeRun::spawn(|events, cancelled| execution.run(events, cancelled)))
@@ -165,19 +165,22 @@ impl Execution {
     async fn run_now(
         &self,
         world: &Arc<World>,
-        read: Option<(ContextRow, u64)>,
+        read: Option<(ContextRow, EngineBuild, u64)>,
         events: mpsc::UnboundedSender<Event>,
         stop: impl Future<Output = Error>,
         old: &mut Vec<PackRef>,
     ) -> Result<Ended> {
         // What was read before may have changed, where others had their turn since.
-        let row = match read {
-            Some((row, turns)) if self.queue.was_next(turns) => row,
-            _ => self.sandboxes.find(self.busy.object(), &self.context).await?,
+        let (row, build) = match read {
+            Some((row, build, turns)) if self.queue.was_next(turns) => (row, build),
+            _ => {
+                let row = self.sandboxes.find(self.busy.object(), &self.context).await?;
+                let build = self.sandboxes.build_of(&row)?;
+                (row, build)
+            }
         };
         // Known again when this has ended well.
         self.queue.set_row(None);
-        let build = self.sandboxes.build_of(&row)?;
         let began = Instant::now();
         let spare = self.queue.take_spare();
         let outcome = tokio::select! {

@@ -13,39 +13,61 @@ fn changes_are_new_pages_other_pages_and_pages_that_went_back() {
     assert_eq!(changes(&now, &[]), [0, 3, 5, 9]);
 }
 
-fn packs(sizes: &[usize]) -> Vec<Vec<PageIndex>> {
-    sizes.iter().map(|size| (0..*size as PageIndex).collect()).collect()
+fn pages(count: usize) -> Vec<PageIndex> {
+    (0..count as PageIndex).collect()
 }
 
-#[test]
-fn small_contexts_are_written_whole() {
-    assert_eq!(keep(3, WHOLE, &packs(&[WHOLE])), 0);
-    assert_eq!(keep(0, 0, &packs(&[])), 0);
+fn packs(sizes: &[usize]) -> Vec<Vec<PageIndex>> {
+    sizes.iter().map(|size| pages(*size)).collect()
+}
+
+fn keep(changed: usize, live: usize, sizes: &[usize]) -> usize {
+    plan(pages(changed), live, &packs(sizes)).0
 }
 
 #[test]
 fn packs_halve_in_size() {
-    assert_eq!(keep(10, 1000, &packs(&[1000])), 1);
-    assert_eq!(keep(10, 1000, &packs(&[1000, 100])), 2);
-    assert_eq!(keep(60, 1000, &packs(&[1000, 100])), 1, "the small one is merged");
-    assert_eq!(keep(600, 1000, &packs(&[1000, 100])), 0, "all are merged");
-    assert_eq!(keep(0, 1000, &packs(&[1000, 100])), 2, "nothing changed");
+    assert_eq!(keep(10, 1000, &[1000]), 1);
+    assert_eq!(keep(10, 1000, &[1000, 100]), 2);
+    assert_eq!(keep(60, 1000, &[1000, 100]), 1, "the small one is merged");
+    assert_eq!(keep(600, 1000, &[1000, 100]), 0, "all are merged");
+    assert_eq!(keep(0, 1000, &[1000, 100]), 2, "nothing changed");
+    assert_eq!(keep(3, 3, &[]), 0, "there is none");
+}
+
+#[test]
+fn a_merged_pack_has_what_changed_in_either() {
+    let (keep, list) = plan(vec![4, 90], 1000, &[pages(1000), vec![1, 4], vec![2, 4]]);
+    assert_eq!((keep, list), (1, vec![1, 2, 4, 90]));
+    // Steps that change the same pages leave the large pack alone.
+    let mut packs = packs(&[160]);
+    for _ in 0..100 {
+        let (keep, list) = plan(pages(45), 160, &packs);
+        assert_eq!((keep, &list), (1, &pages(45)));
+        packs.truncate(keep);
+        packs.push(list);
+    }
 }
 
 #[test]
 fn what_packs_hold_in_vain_is_bounded() {
     // Much was written once, and most of it went back to the base.
-    assert_eq!(keep(10, 1000, &packs(&[5000])), 0);
+    assert_eq!(keep(10, 1000, &[5000]), 0);
     // However a context steps, its packs are few and not much larger than it is.
-    let (mut sizes, live) = (vec![10_000], 10_000);
-    for step in 0..500 {
-        let changed = 50 + step % 70;
-        let kept = keep(changed, live, &packs(&sizes));
-        let merged: usize = sizes[kept..].iter().sum::<usize>() + changed;
-        sizes.truncate(kept);
-        sizes.push(merged.min(live));
-        assert!(sizes.len() <= 10, "{sizes:?}");
-        assert!(sizes.iter().sum::<usize>() <= 2 * live + WHOLE, "{sizes:?}");
+    for all in [100, 10_000] {
+        let (mut packs, live) = (packs(&[all]), all);
+        for step in 0..500 {
+            let changed = (0..50 + step % 70).map(|at| (step * 7919 + at) % all);
+            let mut changed: Vec<_> = changed.map(|at| at as PageIndex).collect();
+            changed.sort_unstable();
+            changed.dedup();
+            let (keep, list) = plan(changed, live, &packs);
+            packs.truncate(keep);
+            packs.push(if keep == 0 { pages(all) } else { list });
+            assert!(packs.len() <= 10, "{packs:?}");
+            let total: usize = packs.iter().map(Vec::len).sum();
+            assert!(total <= 2 * live + SLACK, "{total}");
+        }
     }
 }
 
