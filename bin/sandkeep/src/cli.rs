@@ -67,7 +67,7 @@ pub struct Global {
 #[derive(Subcommand)]
 pub enum Verb {
     Serve(verbs::serve::Args),
-    Run(verbs::run::Args),
+    Run(Box<verbs::run::Args>),
     Exec(verbs::exec::Args),
     Code(verbs::code::Args),
     Contexts(verbs::contexts::Args),

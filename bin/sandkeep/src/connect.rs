@@ -2,8 +2,9 @@
 
 use crate::cli::Global;
 use crate::fail::Failure;
-use crate::rest::Reading;
+use crate::rest;
 use client::Client;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use store::Store;
 
@@ -45,6 +46,19 @@ pub fn admin_socket(data: &Path) -> PathBuf {
     data.join(ADMIN)
 }
 
+/// Whether a file is there. Not to be allowed to know is an error: what is there may be in use.
+fn is_there(path: &Path) -> anyhow::Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let dir = path.parent().unwrap_or(path).display();
+            let text = format!("this user may not look into the data directory {dir}");
+            Err(Failure::new(text).hint("be the user whose it is, or use --url and a token").into())
+        }
+        Err(_) => Ok(false),
+    }
+}
+
 /// The server that is meant: by `--url`, else by the data directory's socket, else the default
 /// address. A data directory that was named and has no socket is not passed over: the server at
 /// the default address may be another one.
@@ -60,10 +74,12 @@ pub fn client(global: &Global) -> anyhow::Result<Client> {
     let data = data_dir(global.data.as_deref());
     if let Ok(data) = &data {
         let socket = admin_socket(data);
-        if std::fs::symlink_metadata(&socket).is_ok() {
+        let named = global.data.is_some();
+        // Where nobody named it, one that is not ours is not meant.
+        if is_there(&socket).or_else(|error| if named { Err(error) } else { Ok(false) })? {
             return Ok(Client::unix(&socket, None, owner)?);
         }
-        if global.data.is_some() {
+        if named {
             let message = format!("no server uses the data directory {}", data.display());
             let start = format!("start it with `sandkeep serve --data {}`", data.display());
             return Err(Failure::new(message).hint(start).into());
@@ -72,13 +88,19 @@ pub fn client(global: &Global) -> anyhow::Result<Client> {
     Ok(Client::new(&format!("http://{DEFAULT_LISTEN}"), token.as_deref(), owner)?)
 }
 
-/// The server that is meant, as [`client`] has it; where no server uses the data directory, what
-/// is kept there. For verbs that read.
-pub async fn reading(global: &Global) -> anyhow::Result<Reading> {
-    let Ok(data) = data_dir(global.data.as_deref()) else { return Ok(client(global)?.into()) };
+/// Asks the server that is meant, as [`client`] has it; where no server uses the data directory,
+/// what is kept there. For verbs that read. Nothing is held any more when this is done: what is
+/// made of the answer may take as long as a reader likes.
+pub async fn read<T>(
+    global: &Global,
+    ask: impl AsyncFnOnce(&Client) -> client::Result<T>,
+) -> anyhow::Result<T> {
+    let Ok(data) = data_dir(global.data.as_deref()) else {
+        return Ok(ask(&client(global)?).await?);
+    };
     match find(global, &data, false).await? {
-        Found::Here(store) => Reading::at_rest(store, &data, global.owner.clone()).await,
-        Found::Server(_) | Found::Elsewhere => Ok(client(global)?.into()),
+        Found::Here(store) => rest::read(store, &data, global.owner.clone(), ask).await,
+        Found::Server(_) | Found::Elsewhere => Ok(ask(&client(global)?).await?),
     }
 }
 
@@ -125,7 +147,7 @@ async fn find(global: &Global, data: &Path, make: bool) -> anyhow::Result<Found>
     let socket = admin_socket(data);
     let mut tries = 0;
     loop {
-        if std::fs::symlink_metadata(&socket).is_ok() {
+        if is_there(&socket)? {
             let client = Client::unix(&socket, None, None)?;
             match client.healthz().await {
                 // One that was killed leaves its socket behind.
@@ -134,8 +156,7 @@ async fn find(global: &Global, data: &Path, make: bool) -> anyhow::Result<Found>
             }
         }
         // Of a restore that was not finished the store tells.
-        let there = |name| std::fs::symlink_metadata(data.join(name)).is_ok();
-        let bare = !there("store.db") && !there(store::UNFINISHED);
+        let bare = !is_there(&data.join("store.db"))? && !is_there(&data.join(store::UNFINISHED))?;
         if bare && !make {
             return Ok(Found::Server(client(global)?));
         }

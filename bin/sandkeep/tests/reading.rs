@@ -4,6 +4,7 @@ mod common;
 
 use common::{Server, sandkeep, told, until};
 use rustix::process::{Signal, kill_process};
+use std::io::Read as _;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -41,7 +42,7 @@ fn what_is_kept_is_read_without_a_server_as_with_one() {
     server.ok(&["stop", "notes", "--reason", "enough"]);
     server.ok(&["run", "--owner", "bob", "other", "--", "true"]);
     server.ok(&["label", "--owner", "bob", "other", "job=42"]);
-    let main = r#"["sh", "-c", "echo said; exec sleep 1000"]"#;
+    let main = r#"["sh", "-c", "echo said; yes | head -c 900000; exec sleep 1000"]"#;
     server.ok(&["run", "talks", "--entrypoint", main, "--", "true"]);
     let ran = server.json(&["inspect", "talks"])["record"]["startedAt"].clone();
     // The end of an activity follows its answer.
@@ -59,7 +60,7 @@ fn what_is_kept_is_read_without_a_server_as_with_one() {
         let said = format!("no server uses {}: this is what it keeps\n", data.display());
         assert_eq!((with.2.as_str(), without.2), ("", said), "{words:?}");
     }
-    assert!(with[4].1.contains("\"enough\"") && with[8].1.contains("said"), "{with:?}");
+    assert!(with[4].1.contains("\"enough\"") && with[8].1.contains("y\ny\n"), "{with:?}");
     let (code, _, stderr) = read(data, &["inspect", "nobody"]);
     assert_eq!(code, 125);
     assert!(stderr.contains("error: no such sandbox"), "{stderr}");
@@ -77,6 +78,19 @@ fn what_is_kept_is_read_without_a_server_as_with_one() {
         let (code, stdout, stderr) = told(&reader.wait_with_output().expect("our child"));
         assert_eq!((code, &stdout), (0, &with[0].1), "{stderr}");
     }
+
+    // A reader that does not read holds nothing.
+    let mut stalled = sandkeep();
+    stalled.arg("--data").arg(data).args(["logs", "talks"]).stderr(Stdio::piped());
+    let mut stalled = stalled.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut said = [0; 3];
+    stalled.stderr.as_mut().expect("piped").read_exact(&mut said).expect("it has read");
+    let free = std::fs::File::open(data.join("lock")).expect("the lock");
+    until("the lock is given up", || free.try_lock().ok());
+    assert!(stalled.try_wait().expect("our child").is_none(), "it waits for its reader");
+    drop(free);
+    stalled.kill().expect("it runs");
+    stalled.wait().expect("our child");
 
     // What would act needs a server, and says so.
     for words in [

@@ -144,11 +144,19 @@ fn application(call: &Call) -> Result<&str> {
 }
 
 fn known<'a>(named: &'a str, configured: Option<&str>, what: &str) -> Result<&'a str> {
-    // UUIDs are written in either case.
-    if configured.is_none_or(|one| one.eq_ignore_ascii_case(named)) {
+    // UUIDs are written in either case, names in one.
+    let same = |one: &str| one == named || is_uuid(one) && one.eq_ignore_ascii_case(named);
+    if configured.is_none_or(same) {
         return Ok(named);
     }
     Err(missing(what))
+}
+
+/// 32 hexadecimal digits, with or without hyphens.
+fn is_uuid(text: &str) -> bool {
+    let digits = text.bytes().filter(u8::is_ascii_hexdigit).count();
+    let hyphens = text.bytes().filter(|byte| *byte == b'-').count();
+    digits == 32 && matches!(hyphens, 0 | 4) && digits + hyphens == text.len()
 }
 
 fn per_page(query: &Query) -> Result<Option<u32>> {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tracing::Instrument;
 use tracing::field::Empty;
-use types::{Error, ErrorCode, Owner, Result};
+use types::{Error, ErrorCode, Owner, Result, SandboxId};
 
 /// A request as its handler sees it: admitted, and with its body read.
 pub(crate) struct Call {
@@ -84,8 +84,16 @@ pub(crate) async fn dispatch(
         http.response.status_code = Empty,
         request.id = %id,
     );
-    let span =
-        tracing::info_span!(parent: &trace, "request", %id, method, route = pattern, owner = Empty);
+    // Of the target of the line that has it, and there wherever a line about the request is.
+    let span = tracing::error_span!(
+        target: "request",
+        parent: &trace,
+        "request",
+        %id,
+        method,
+        route = pattern,
+        owner = Empty,
+    );
     if let Some(join) = app.joins_trace
         && !trace.is_disabled()
     {
@@ -144,8 +152,8 @@ async fn answer(
             Err(error)
         }
     };
-    if let (Err(error), Some(owner)) = (&answer, &acting_for) {
-        app.sandboxes.quota_refused(owner, error);
+    if let (Err(error), Some((owner, sandbox))) = (&answer, &acting_for) {
+        app.sandboxes.quota_refused(owner, sandbox.as_ref(), error);
     }
     answer
 }
@@ -156,7 +164,7 @@ async fn admit(
     routes: &[&'static Route],
     parts: Parts,
     body: &mut Body,
-    acting_for: &mut Option<Owner>,
+    acting_for: &mut Option<(Owner, Option<SandboxId>)>,
 ) -> Result<(Handler, Call, path::Target)> {
     let door = parts.extensions.get::<Listening>().cloned().unwrap_or_default();
     let route = select(routes, &parts.method, parts.uri.path());
@@ -176,7 +184,7 @@ async fn admit(
         tracing::Span::current().record("owner", owner.as_str());
         target.owner = Some(owner);
     }
-    acting_for.clone_from(&target.owner);
+    *acting_for = target.owner.clone().map(|owner| (owner, target.id.clone()));
     // The administrator's door stays open, to make room.
     if let Some(owner) = target.owner.as_ref().filter(|_| door != Listening::Admin) {
         app.rates.count(owner)?;

@@ -11,7 +11,7 @@ pub(crate) const WILDCARD: &str = "{*path}";
 #[derive(Default)]
 pub(crate) struct Target {
     pub owner: Option<Owner>,
-    id: Option<SandboxId>,
+    pub id: Option<SandboxId>,
     /// What `{*path}` stands for, decoded: bytes, with slashes between names.
     pub file: Vec<u8>,
     others: Named,

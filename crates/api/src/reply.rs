@@ -39,6 +39,11 @@ impl fmt::Display for RequestId {
     }
 }
 
+/// What tokens begin with.
+const TOKEN: &str = "sandkeep_";
+/// What is so long behind that is taken for a token, characters.
+const SECRET: usize = 40;
+
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// An answer with a body of `kind`.
@@ -163,6 +168,9 @@ pub(crate) fn finish(response: &mut Response, id: &RequestId) {
 /// The error as the caller may see it: a 5xx tells no path of the host, and a fault of ours
 /// nothing but where to look it up. The log has it as it was.
 pub(crate) fn shown(private: &[PathBuf], id: &RequestId, mut error: Error) -> Error {
+    // What a caller wrote where a name belongs may be a token, and answers are kept and shown.
+    error.message = without_tokens(&error.message);
+    error.context.values_mut().for_each(|value| change(value, &without_tokens));
     if error.http_status() < 500 {
         return error;
     }
@@ -173,9 +181,8 @@ pub(crate) fn shown(private: &[PathBuf], id: &RequestId, mut error: Error) -> Er
         return Error::new(ErrorCode::Internal, message).with("requestId", id.to_string());
     }
     error.message = without_paths(private, &error.message);
-    for value in error.context.values_mut() {
-        hide(private, value);
-    }
+    let hide = |text: &str| without_paths(private, text);
+    error.context.values_mut().for_each(|value| change(value, &hide));
     error
 }
 
@@ -185,13 +192,28 @@ pub(crate) fn shown_body(private: &[PathBuf], id: &RequestId, body: ErrorBody) -
     ErrorBody { timestamp, ..shown(private, id, body.into()).body(0) }
 }
 
-fn hide(private: &[PathBuf], value: &mut Value) {
+/// Changes every text in a value.
+fn change(value: &mut Value, by: &impl Fn(&str) -> String) {
     match value {
-        Value::String(text) => *text = without_paths(private, text),
-        Value::Array(all) => all.iter_mut().for_each(|v| hide(private, v)),
-        Value::Object(all) => all.values_mut().for_each(|v| hide(private, v)),
+        Value::String(text) => *text = by(text),
+        Value::Array(all) => all.iter_mut().for_each(|value| change(value, by)),
+        Value::Object(all) => all.values_mut().for_each(|value| change(value, by)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// `text` without the secret part of what may be tokens.
+fn without_tokens(text: &str) -> String {
+    let mut parts = text.split(TOKEN);
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let of_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let end = part.find(|c| !of_token(c)).unwrap_or(part.len());
+        shown += TOKEN;
+        shown += if end < SECRET { &part[..end] } else { "(a secret)" };
+        shown += &part[end..];
+    }
+    shown
 }
 
 /// `text` with every path below one of `private` replaced.

@@ -233,7 +233,7 @@ impl Keyring {
                 let error = errors::of_store(error);
                 // A token with a scope has no owner who could be told.
                 if let Some(owner) = row.grant.owner() {
-                    inner.store.note_quota(owner, &error);
+                    inner.store.note_quota(owner, None, &error);
                 }
                 error
             })?;

@@ -26,6 +26,7 @@ pub struct Client {
     /// For messages: the URL, or the socket's path.
     address: Arc<str>,
     owner: Option<Owner>,
+    wait: Option<Duration>,
     /// What the short path of a far-away socket leads through.
     _directory: Option<Arc<std::fs::File>>,
 }
@@ -97,7 +98,14 @@ impl Client {
             .default_headers(headers)
             .build()
             .map_err(|e| Error::Protocol(innermost(&e)))?;
-        Ok(Self { http, base: base.into(), address: address.into(), owner, _directory: directory })
+        Ok(Self {
+            http,
+            base: base.into(),
+            address: address.into(),
+            owner,
+            wait: None,
+            _directory: directory,
+        })
     }
 
     /// Where the server is: its URL, or its socket's path.
@@ -108,6 +116,20 @@ impl Client {
     /// For whom this client asks, where it names anybody.
     pub fn owner(&self) -> Option<&Owner> {
         self.owner.as_ref()
+    }
+
+    /// The same, whose starts and commands wait so long at most for room where a limit keeps their
+    /// instance from starting, at most a minute; else the server's choice.
+    #[must_use]
+    pub fn waiting(mut self, most: Duration) -> Self {
+        self.wait = Some(most);
+        self
+    }
+
+    /// A request that may start an instance.
+    pub(crate) fn start_request(&self, method: Method, path: &str) -> RequestBuilder {
+        let wait = self.wait.map(|wait| ("waitMs", wait.as_millis().to_string()));
+        self.request(method, path).query(wait.as_slice())
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {

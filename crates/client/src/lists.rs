@@ -115,7 +115,7 @@ impl Client {
     }
 }
 
-/// Which page of the account's instances.
+/// Which page of the account's instances. [`Client::all_instances`] has all pages.
 #[derive(Debug, Clone, Default)]
 pub struct InstanceQuery {
     /// Which instances.
@@ -152,5 +152,27 @@ impl Client {
         let page: Envelope<Vec<Instance>> =
             self.json(self.request(Method::GET, &path).query(&pairs)).await?;
         Ok((page.result, page.result_info.and_then(|info| info.next_page_token)))
+    }
+
+    /// The same, all pages from `query` on.
+    pub async fn all_instances(
+        &self,
+        account: &str,
+        application: &str,
+        mut query: InstanceQuery,
+    ) -> Result<Vec<Instance>> {
+        query.per_page.get_or_insert(1000);
+        let mut all = Vec::new();
+        loop {
+            let (mut page, next) = self.instances(account, application, &query).await?;
+            all.append(&mut page);
+            match next {
+                None => return Ok(all),
+                next if next == query.page_token => {
+                    return Err(Error::Protocol("the server repeats a page".to_owned()));
+                }
+                next => query.page_token = next,
+            }
+        }
     }
 }

@@ -46,7 +46,7 @@ impl Client {
     /// request's own. Dropping the future kills the command. [`crate::Error::Unknown`] where the
     /// connection broke: it may have run.
     pub async fn exec(&self, id: &str, exec: &ExecRequest) -> Result<ExecResult> {
-        let request = self.request(Method::POST, &sandbox_path(id, "/exec")?);
+        let request = self.start_request(Method::POST, &sandbox_path(id, "/exec")?);
         let request = body(request, exec).header(ACCEPT, "application/json");
         let answer = self.send_command(request).await?.bytes().await;
         parse(&answer.map_err(|e| self.unknown(&e))?)
@@ -55,14 +55,14 @@ impl Client {
     /// The same, event by event. Dropping the stream kills the command. An error here other than
     /// [`crate::Error::Unknown`] means that nothing ran.
     pub async fn exec_stream(&self, id: &str, exec: &ExecRequest) -> Result<ExecStream> {
-        let request = self.request(Method::POST, &sandbox_path(id, "/exec")?);
+        let request = self.start_request(Method::POST, &sandbox_path(id, "/exec")?);
         let request = body(request, exec).header(ACCEPT, "application/x-ndjson");
         Ok(ExecStream::new(self.send_command(request).await?))
     }
 
     /// `POST …/start`: starts an instance where none runs.
     pub async fn start(&self, id: &str) -> Result<SandboxInfo> {
-        self.json(self.request(Method::POST, &sandbox_path(id, "/start")?)).await
+        self.json(self.start_request(Method::POST, &sandbox_path(id, "/start")?)).await
     }
 
     /// `POST …/stop`: ends the instance; the sandbox stays. Nothing to stop is fine.

@@ -3,7 +3,7 @@
 use objects::Hold;
 use std::collections::BTreeMap;
 use tokio::sync::watch;
-use types::{ObjectId, Owner, Settings};
+use types::{ObjectId, Owner, SandboxId, SandboxName, Settings};
 
 /// An activity under way that needs no instance. Until it is dropped the sandbox is neither idle
 /// nor expired; both its beginning and its end count as activity (section 6 of the contract).
@@ -13,7 +13,7 @@ use types::{ObjectId, Owner, Settings};
 /// after [`Busy::aborted`].
 pub struct Busy {
     pub(crate) object: ObjectId,
-    pub(crate) owner: Owner,
+    pub(crate) name: SandboxName,
     pub(crate) env_vars: BTreeMap<String, String>,
     pub(crate) settings: Settings,
     pub(crate) created_at: i64,
@@ -29,7 +29,12 @@ impl Busy {
 
     /// Whose it is.
     pub fn owner(&self) -> &Owner {
-        &self.owner
+        &self.name.owner
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &SandboxId {
+        &self.name.id
     }
 
     /// The sandbox's variables when the activity began.

@@ -91,7 +91,13 @@ impl Files {
             done = work => done.map_err(|e| errors::internal("a file operation", e))?,
             () = self.busy.aborted() => return Err(errors::destroyed()),
         };
-        done.map_err(|error| error.public(operation, path))
+        match done {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                let world = &self.sandboxes.world;
+                Err(world.refused(self.busy.owner(), error, operation, path).await)
+            }
+        }
     }
 
     fn now(&self) -> String {

@@ -19,6 +19,12 @@ impl Sandboxes {
             let Some(instance) = instance.filter(|i| i.generation() == row.generation) else {
                 continue;
             };
+            // What it was started with: settings may have changed since.
+            let placed = world.store.account_one(&row.object, 0).await.map_err(errors::of_store)?;
+            let (image, memory_mib) = match placed {
+                Some(placed) => (placed.placement.image, placed.placement.memory_mib),
+                None => (row.settings.image, row.settings.limits.memory_mib),
+            };
             let usage = match instance.usage().await {
                 Ok(usage) => usage,
                 Err(error) => {
@@ -32,13 +38,13 @@ impl Sandboxes {
                 id: row.name.id,
                 object: row.object,
                 generation: row.generation,
-                image: row.settings.image,
+                image,
                 started_at: row.record.map_or(0, |record| record.started_at),
                 last_activity: row.last_activity,
                 commands: commands as u64,
                 cpu_us: usage.cpu_us,
                 memory_bytes: usage.memory_bytes,
-                memory_mib: row.settings.limits.memory_mib,
+                memory_mib,
                 pids: usage.pids,
             });
             // Each look reads a few files of the kernel.

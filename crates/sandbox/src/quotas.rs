@@ -13,10 +13,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 use types::{
-    Error, ObjectId, Owner, QuotaExceeded, QuotaKind, QuotaReport, QuotaScope, QuotaTable, Result,
-    SandboxName,
+    Error, FileOperation, ObjectId, Owner, QuotaExceeded, QuotaKind, QuotaReport, QuotaScope,
+    QuotaTable, Result, SandboxId, SandboxName,
 };
-use workspace::Workspace;
+use workspace::{FilePath, Workspace};
 
 /// Workspaces that were used are counted this often.
 const COUNT: Duration = Duration::from_secs(2);
@@ -47,8 +47,8 @@ impl Sandboxes {
     }
 
     /// A quota refused something of `owner`, of whatever kind. Called once for each refusal.
-    pub fn quota_refused(&self, owner: &Owner, error: &Error) {
-        self.world.store.note_quota(owner, error);
+    pub fn quota_refused(&self, owner: &Owner, sandbox: Option<&SandboxId>, error: &Error) {
+        self.world.store.note_quota(owner, sandbox, error);
     }
 
     /// An instance for an activity, waiting at most so long for room where a limit is reached.
@@ -95,27 +95,11 @@ impl Sandboxes {
     /// Refuses to write to a workspace of an owner whose workspaces are at their limit. Errors:
     /// `QUOTA_EXCEEDED`.
     pub(crate) async fn room_in_workspaces(&self, owner: &Owner) -> Result<()> {
-        let table = self.quota_table();
-        let limits = [
-            (QuotaScope::Owner, table.of(owner).workspace_bytes),
-            (QuotaScope::Machine, table.machine.workspace_bytes),
-        ];
-        for (scope, limit) in limits {
-            let Some(limit) = limit else { continue };
-            let store = &self.world.store;
-            let now = match scope {
-                QuotaScope::Owner => store.usage(owner, self.world.clock.now_ms()).await,
-                QuotaScope::Machine => store.usage_of_all().await,
-            };
-            let current = now.map_err(errors::of_store)?.workspace_bytes;
-            if current >= limit {
-                let (limit, current) = (limit as f64, current as f64);
-                let what = QuotaKind::WorkspaceBytes;
-                let refused = QuotaExceeded { what, scope, limit, current, needed: 0.0 };
-                return Err(refused.error());
-            }
+        let all = self.world.workspace_bytes(owner).await?;
+        match all.into_iter().find(|quota| quota.current >= quota.limit) {
+            Some(quota) => Err(quota.error()),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -173,6 +157,57 @@ impl World {
             |limit: Option<u64>, others| limit.map_or(u64::MAX, |l| l.saturating_sub(others));
         workspace.bound(left(own, of_owner).min(left(all, of_all)));
         Ok(())
+    }
+
+    /// The limits of bytes in workspaces that an owner is under, and what is there.
+    async fn workspace_bytes(&self, owner: &Owner) -> Result<Vec<QuotaExceeded>> {
+        let table = self.store.quotas();
+        let limits = [
+            (QuotaScope::Owner, table.of(owner).workspace_bytes),
+            (QuotaScope::Machine, table.machine.workspace_bytes),
+        ];
+        let mut all = Vec::new();
+        for (scope, limit) in limits {
+            let Some(limit) = limit else { continue };
+            let now = match scope {
+                QuotaScope::Owner => self.store.usage(owner, self.clock.now_ms()).await,
+                QuotaScope::Machine => self.store.usage_of_all().await,
+            };
+            let current = now.map_err(errors::of_store)?.workspace_bytes;
+            let (limit, current) = (limit as f64, current as f64);
+            let what = QuotaKind::WorkspaceBytes;
+            all.push(QuotaExceeded { what, scope, limit, current, needed: 0.0 });
+        }
+        Ok(all)
+    }
+
+    /// What a caller is told whom a quota of bytes kept from writing: of the limit that leaves least.
+    pub(crate) async fn bytes_refused(&self, owner: &Owner) -> Option<Error> {
+        let all = self.workspace_bytes(owner).await.ok()?;
+        let left = |quota: &QuotaExceeded| quota.limit - quota.current;
+        let least = all.into_iter().min_by(|a, b| left(a).total_cmp(&left(b)))?;
+        Some(least.error())
+    }
+
+    /// An error of a workspace as its caller sees it.
+    pub(crate) async fn refused(
+        &self,
+        owner: &Owner,
+        error: workspace::Error,
+        operation: FileOperation,
+        path: &FilePath,
+    ) -> Error {
+        let told = error.public(operation, path);
+        if !error.is_quota() {
+            return told;
+        }
+        let Some(mut quota) = self.bytes_refused(owner).await else { return told };
+        for key in ["path", "operation", "errno", "entry"] {
+            if let Some(value) = told.context.get(key) {
+                quota = quota.with(key, value.clone());
+            }
+        }
+        quota
     }
 
     /// Something was done in a sandbox of this owner that may have changed its workspace.

@@ -248,7 +248,10 @@ impl Sandboxes {
         if grace_ms > 3_600_000 {
             return Err(Error::invalid("graceMs", "graceMs must be at most 3600000"));
         }
-        let patience = PATIENCE + Duration::from_millis(grace_ms);
+        // Whatever is wrong with it the stop itself will say.
+        let settings = self.row(name).await.ok().and_then(|row| row.settings.before_stop);
+        let before = settings.map_or(0, |before| before.timeout_ms);
+        let patience = PATIENCE + Duration::from_millis(grace_ms.saturating_add(before));
         let message = |reply| Message::Stop { why, grace_ms, reply };
         self.ask_patiently(name, message, patience).await
     }

@@ -13,6 +13,7 @@ const FILES: &[&str] = &[
     include_str!("../migrations/0005_quotas.sql"),
     include_str!("../migrations/0006_events.sql"),
     include_str!("../migrations/0007_token_quota.sql"),
+    include_str!("../migrations/0008_running_by_name.sql"),
 ];
 
 /// Refuses what a newer release wrote, before anything is written.

@@ -58,6 +58,7 @@ async fn a_life_is_told_from_its_beginning_to_its_end() {
     }
     assert_eq!(events[1].data["fields"], serde_json::json!(["idleLimitMs", "image", "envVars"]));
     assert_eq!(events[2].data["image"], "debian");
+    assert_eq!(events[5].data, events[3].data);
     assert_eq!((events[2].generation, events[6].generation), (Some(1), Some(1)));
     assert_eq!(events[4].data["executions"], 4);
     let told = serde_json::json!({

@@ -158,6 +158,15 @@ impl Error {
         }
     }
 
+    /// Whether it is a quota's, which is not this workspace's alone.
+    pub fn is_quota(&self) -> bool {
+        match self {
+            Self::Quota => true,
+            Self::Target { source, .. } | Self::Entry { source, .. } => source.is_quota(),
+            _ => false,
+        }
+    }
+
     /// The error as a caller sees it: with `path`, `operation` and `errno` in its context.
     pub fn public(&self, operation: FileOperation, path: &FilePath) -> types::Error {
         let about = if let Self::Target { path, .. } = self { path } else { path };

@@ -97,6 +97,11 @@ impl Workspace {
         self.ledger.bound(bytes);
     }
 
+    /// Whether what [`Workspace::bound`] said is less than its own limit.
+    pub fn is_bound(&self) -> bool {
+        self.ledger.is_bound()
+    }
+
     /// Somebody else wrote much: the next question counts anew.
     pub fn forget_usage(&self) {
         self.ledger.forget();

@@ -115,6 +115,11 @@ impl Ledger {
         self.bound.store(bytes, Ordering::Relaxed);
     }
 
+    /// Whether that is less than its own limit.
+    pub fn is_bound(&self) -> bool {
+        self.bound.load(Ordering::Relaxed) < self.limits.bytes
+    }
+
     /// How many bytes it may hold, and what is said where that is too little.
     fn most(&self) -> (u64, Error) {
         match self.bound.load(Ordering::Relaxed) {

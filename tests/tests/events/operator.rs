@@ -117,6 +117,25 @@ async fn the_log_has_each_request_and_no_secret() {
 }
 
 #[tokio::test]
+async fn lines_about_requests_alone_tell_of_which() {
+    for filter in ["warn,request=info", "warn,request=warn"] {
+        let builder = Builder::default().args(&["--log-format", "json"]);
+        let mut server = builder.env("SANDKEEP_LOG", filter).start().await;
+        server.get("/v1/sandboxes/a?owner=ada").await.expect(404);
+        server.kill();
+        let lines = server.talk();
+        let lines = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let told: Vec<_> = lines.filter(|line| line["target"] == "request").collect();
+        assert_eq!(told.is_empty(), filter.ends_with("=warn"), "{told:#?}");
+        assert!(told.iter().all(|line| line["span"]["id"].is_string()), "{told:#?}");
+        if let Some(last) = told.last() {
+            assert_eq!(last["span"]["route"], "/v1/sandboxes/{id}");
+            assert_eq!(last["span"]["owner"], "ada");
+        }
+    }
+}
+
+#[tokio::test]
 async fn running_instances_are_shown_with_what_they_use() {
     let server = Server::start().await;
     let busy = json!({"entrypoint": ["sh", "-c", "while :; do :; done"], "vcpu": 0.3});
@@ -132,6 +151,11 @@ async fn running_instances_are_shown_with_what_they_use() {
     assert_eq!((&busy["owner"], &busy["id"]), (&json!("local"), &json!("busy")));
     assert_eq!((&quiet["commands"], &quiet["generation"]), (&json!(0), &json!(1)));
     assert_eq!(quiet["memoryMib"], 512);
+    // What is set now holds for the next one.
+    let next = json!({"memoryMib": 64});
+    server.json("PATCH", "/v1/sandboxes/quiet?owner=ada", next).await.expect(200);
+    let now = server.get("/v1/admin/instances?owner=ada").await.expect(200);
+    assert_eq!(now["instances"][0]["memoryMib"], 512);
     assert!(busy["pids"].as_u64() > Some(1) && busy["memoryBytes"].as_u64() > Some(0), "{busy}");
     let of_ada = server.get("/v1/admin/instances?owner=ada").await.expect(200);
     assert_eq!(of_ada["instances"].as_array().expect("a list").len(), 1);

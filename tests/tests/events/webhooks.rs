@@ -57,6 +57,16 @@ fn hmac(key: &[u8], message: &[u8]) -> String {
 
 #[tokio::test]
 async fn every_event_arrives_though_both_ends_die() {
+    every_event_arrives(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn heavy_every_event_arrives_after_half_a_minute() {
+    every_event_arrives(Duration::from_secs(30)).await;
+}
+
+/// The receiver is down so long, and more.
+async fn every_event_arrives(down: Duration) {
     let directory = tempfile::tempdir().expect("a directory");
     let receiver = Receiver::new("204 No Content", Duration::ZERO).await;
     let address = receiver.address.to_string();
@@ -81,6 +91,7 @@ async fn every_event_arrives_though_both_ends_die() {
         (state["attempts"].as_u64() > Some(0) && state["lastError"].is_string()).then_some(())
     })
     .await;
+    tokio::time::sleep(down).await;
     let receiver = Receiver::at(&address, "200 OK", Duration::ZERO).await;
     server.delete("/v1/sandboxes/a0").await.expect(204);
     let all = events(&server, None).await;

@@ -172,6 +172,12 @@ async fn both_forms_have_pages_and_the_first_has_all() {
         }
     }
     assert_eq!(page(&server, "").await["result_info"], json!({"per_page": 100}));
+    let client = client::Client::new(&server.url, None, None).expect("a URL");
+    for per_page in [None, Some(2)] {
+        let query = client::InstanceQuery { per_page, ..client::InstanceQuery::default() };
+        let all = client.all_instances("acme", "app", query).await.expect("the list");
+        assert_eq!(all.iter().map(|i| i.name.as_str()).collect::<Vec<_>>(), ALL);
+    }
 }
 
 #[tokio::test]
@@ -248,7 +254,9 @@ async fn a_configured_account_is_the_only_one() {
         let told = server.get(&list("acme", app)).await.expect(200);
         assert_eq!(told["result"][0]["application_id"], *app);
     }
-    for (account, app) in [("other", application), ("acme", "other"), ("acme%2F", application)] {
+    for (account, app) in
+        [("other", application), ("ACME", application), ("acme", "other"), ("acme%2F", application)]
+    {
         let told = server.get(&list(account, app)).await.expect(404);
         assert_eq!(told["errors"][0]["code"], 1404);
     }

@@ -235,6 +235,7 @@ async fn a_list_is_followed() {
     until("c-new gone");
     ok(&server, &["label", "a-there", "w-"]);
     ok(&server, &["touch", "b-other"]);
+    until("a-there gone");
     child.kill().expect("it runs");
     child.wait().expect("it ends");
 }

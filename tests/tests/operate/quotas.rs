@@ -184,8 +184,17 @@ async fn workspaces_count_once_they_were_used_and_can_be_emptied() {
     let (server, _directory) = configured("[quotas]\nworkspace-bytes = \"1MB\"\n").await;
     let path = "/v1/sandboxes/a/files/big";
     let put = |bytes: usize| server.send("PUT", path, &[], Some(vec![7; bytes]));
-    let error = put(1_000_001).await.unwrap().expect_error(500, "NO_SPACE");
-    assert_eq!(error["context"]["errno"], "ENOSPC");
+    let answer = put(1_000_001).await.unwrap();
+    let error = &refused(&answer, 409, "workspaceBytes", "owner")["context"];
+    assert_eq!((&error["limit"], &error["current"]), (&json!(1_000_000), &json!(0)));
+    assert_eq!((&error["errno"], &error["path"]), (&json!("ENOSPC"), &json!("/workspace/big")));
+    let told = eventually("the refusal is told", crate::rig::SOON, || async {
+        let events = server.get("/v1/events?type=quota.refused&sandbox=a").await.json();
+        events["events"].as_array().unwrap().first().cloned()
+    })
+    .await;
+    let wanted = json!({"quota": "workspaceBytes", "limit": 1_000_000, "current": 0});
+    assert_eq!(told["data"], wanted);
     server.get("/v1/sandboxes/a/files/big").await.expect_error(404, "FILE_NOT_FOUND");
     put(1_000_000).await.unwrap().expect(200);
     eventually("it is counted", crate::rig::SOON, || async {

@@ -118,6 +118,15 @@ fn time_settings_must_agree() {
 }
 
 #[test]
+fn what_would_keep_nothing_is_refused() {
+    for key in ["events", "executions"] {
+        let error =
+            load(json!({}), &[], Some(&format!("[retention]\n{key} = \"0\"\n"))).unwrap_err();
+        assert!(error.contains(key) && error.contains("longer than 0"), "{error}");
+    }
+}
+
+#[test]
 fn a_file_that_is_named_must_be_there() {
     let none = Some(Path::new("/nonexistent/sandkeep.toml"));
     let error = Config::load(&json!({}), &BTreeMap::new(), none).unwrap_err();

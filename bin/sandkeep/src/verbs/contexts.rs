@@ -94,15 +94,12 @@ enum Verb {
 impl Args {
     /// Does it.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let client = match self.verb {
-            Verb::Ls { .. } | Verb::Inspect(_) | Verb::Checkpoints(_) => {
-                connect::reading(global).await?
-            }
-            _ => connect::client(global)?.into(),
-        };
         let json = global.json;
         match self.verb {
-            Verb::Ls { id } => list(&client.contexts(id.as_str()).await?, json)?,
+            Verb::Ls { id } => {
+                let all = connect::read(global, async |c| c.contexts(id.as_str()).await).await?;
+                list(&all, json)?;
+            }
             Verb::Create { id, engine, cwd, env } => {
                 let engine = engine.or(Language::Python);
                 let request = ContextRequest {
@@ -111,35 +108,43 @@ impl Args {
                     cwd,
                     env_vars: env.into_iter().collect(),
                 };
-                made(&client.create_context(id.as_str(), &request).await?, json)?;
+                made(&connect::client(global)?.create_context(id.as_str(), &request).await?, json)?;
             }
             Verb::Inspect(One { id, context }) => {
-                let info = client.context(id.as_str(), &context).await?;
+                let ask = async |c: &Client| c.context(id.as_str(), &context).await;
+                let info = connect::read(global, ask).await?;
                 if json { output::json(&info)? } else { output::pairs(&told(&info))? }
             }
             Verb::Rm { id, contexts } => {
+                let client = connect::client(global)?;
                 let delete = async |context: &String| {
                     Ok(client.delete_context(id.as_str(), context).await?)
                 };
                 return Ok(verbs::each(&contexts, delete).await);
             }
             Verb::Fork(One { id, context }) => {
-                made(&client.fork_context(id.as_str(), &context).await?, json)?;
+                made(&connect::client(global)?.fork_context(id.as_str(), &context).await?, json)?;
             }
             Verb::Checkpoint { of: One { id, context }, label } => {
+                let client = connect::client(global)?;
                 let kept = client.create_checkpoint(id.as_str(), &context, &label).await?;
                 if json {
                     output::json(&kept)?;
                 }
             }
-            Verb::Checkpoints(of) => checkpoints(&client, of, json).await?,
+            Verb::Checkpoints(One { id, context }) => {
+                let ask = async |c: &Client| c.checkpoints(id.as_str(), &context).await;
+                checkpoints(&connect::read(global, ask).await?, json)?;
+            }
             Verb::Rollback { of: One { id, context }, label } => {
+                let client = connect::client(global)?;
                 let info = client.rollback(id.as_str(), &context, &label).await?;
                 if json {
                     output::json(&info)?;
                 }
             }
             Verb::Forget { of: One { id, context }, labels } => {
+                let client = connect::client(global)?;
                 let delete = async |label: &String| {
                     Ok(client.delete_checkpoint(id.as_str(), &context, label).await?)
                 };
@@ -196,8 +201,7 @@ fn told(info: &ContextInfo) -> Vec<(&'static str, String)> {
     told
 }
 
-async fn checkpoints(client: &Client, of: One, json: bool) -> anyhow::Result<()> {
-    let all = client.checkpoints(of.id.as_str(), &of.context).await?;
+fn checkpoints(all: &[CheckpointInfo], json: bool) -> anyhow::Result<()> {
     if json {
         return output::json(&all);
     }

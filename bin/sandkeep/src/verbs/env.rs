@@ -26,7 +26,7 @@ impl Args {
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
         let id = self.id.as_str();
         if self.set.is_empty() && self.unset.is_empty() {
-            let all = connect::reading(global).await?.info(id).await?.env_vars;
+            let all = connect::read(global, async |c| c.info(id).await).await?.env_vars;
             if global.json {
                 output::json(&all)?;
             } else {

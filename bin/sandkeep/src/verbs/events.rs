@@ -43,10 +43,9 @@ impl Args {
         };
         let show = |event: &Event| show(event, global.json, query.all_owners);
         if !self.follow {
-            let client = connect::reading(global).await?;
             query.limit = Some(1000);
             loop {
-                let page = client.events(&query).await?;
+                let page = connect::read(global, async |c| c.events(&query).await).await?;
                 page.missed.then(missed);
                 page.events.iter().try_for_each(show)?;
                 query.after = Some(page.next_after);

@@ -44,6 +44,9 @@ pub struct CommandArgs {
     /// Kill the command after this long: 1500ms, 10s, 10m.
     #[arg(long, value_name = "DURATION", value_parser = verbs::duration)]
     timeout: Option<u64>,
+    /// Wait so long at most, up to a minute, where a limit keeps the instance from starting.
+    #[arg(long, value_name = "DURATION", value_parser = verbs::duration)]
+    wait: Option<u64>,
     /// Standard error into standard output, in the order of the writes.
     #[arg(long)]
     combined: bool,
@@ -72,6 +75,7 @@ impl CommandArgs {
     }
 
     async fn follow(self, client: &Client, id: &SandboxId, json: bool) -> anyhow::Result<u8> {
+        let client = &verbs::waiting(client.clone(), self.wait);
         let request = self.request().await?;
         request.validate().map_err(Error::Api)?;
         if json {

@@ -2,6 +2,7 @@
 
 use crate::cli::Global;
 use crate::{connect, output};
+use client::Client;
 use types::{ExecStatus, Execution, SandboxId};
 
 /// Show the latest commands of a sandbox, newest first
@@ -20,8 +21,8 @@ pub struct Args {
 impl Args {
     /// Shows them.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let client = connect::reading(global).await?;
-        let executions = client.executions(self.id.as_str(), self.limit).await?;
+        let ask = async |c: &Client| c.executions(self.id.as_str(), self.limit).await;
+        let executions = connect::read(global, ask).await?;
         if global.json {
             output::json(&executions)?;
         } else {

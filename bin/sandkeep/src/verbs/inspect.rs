@@ -15,7 +15,7 @@ pub struct Args {
 impl Args {
     /// Shows it.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let info = connect::reading(global).await?.info(self.id.as_str()).await?;
+        let info = connect::read(global, async |c| c.info(self.id.as_str()).await).await?;
         if global.json {
             output::json(&info)?
         } else {

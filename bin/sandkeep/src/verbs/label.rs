@@ -31,7 +31,7 @@ impl Args {
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
         let id = self.id.as_str();
         if self.changes.is_empty() {
-            let labels = connect::reading(global).await?.info(id).await?.labels;
+            let labels = connect::read(global, async |c| c.info(id).await).await?.labels;
             show(global, labels)?;
         } else {
             let labels = Some(self.changes.into_iter().collect());

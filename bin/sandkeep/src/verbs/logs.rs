@@ -17,7 +17,8 @@ pub struct Args {
 impl Args {
     /// Prints it.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        output::bytes(&connect::reading(global).await?.logs(self.id.as_str()).await?)?;
+        let logs = connect::read(global, async |c| c.logs(self.id.as_str()).await).await?;
+        output::bytes(&logs)?;
         Ok(0)
     }
 }

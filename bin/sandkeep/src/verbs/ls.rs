@@ -28,8 +28,8 @@ pub struct Args {
     /// Those of all owners, as an administrator.
     #[arg(long)]
     all_owners: bool,
-    /// Go on with what changes, a line each, until it is interrupted; what leaves the list is told
-    /// as `gone`. With --json one object a line.
+    /// Go on with what changes, a line each, until it is interrupted or the server ends; what leaves
+    /// the list is told as `gone`. With --json one object a line.
     #[arg(long)]
     watch: bool,
 }
@@ -52,8 +52,7 @@ impl Args {
         if watch {
             return Watch::new(&connect::client(global)?, global, query).run().await;
         }
-        let client = connect::reading(global).await?;
-        let all = client.list_all(query).await?;
+        let all = connect::read(global, async |c| c.list_all(query).await).await?;
         if global.json {
             output::json(&all)?;
         } else {

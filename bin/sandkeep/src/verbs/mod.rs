@@ -56,6 +56,14 @@ pub fn duration(text: &str) -> Result<u64, types::DurationError> {
     types::parse_ms(text)
 }
 
+/// A client that waits so many ms for room.
+pub fn waiting(client: client::Client, wait: Option<u64>) -> client::Client {
+    match wait {
+        Some(ms) => client.waiting(std::time::Duration::from_millis(ms)),
+        None => client,
+    }
+}
+
 /// `KEY=value` of the command line. What stands in either is the server's to judge.
 pub fn assignment(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("it must be KEY=VALUE")?;

@@ -12,7 +12,7 @@ pub struct Args {}
 impl Args {
     /// Shows them.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let report = connect::reading(global).await?.quotas().await?;
+        let report = connect::read(global, async |c| c.quotas().await).await?;
         if global.json {
             output::json(&report)?;
             return Ok(0);

@@ -2,7 +2,7 @@
 
 use crate::cli::Global;
 use crate::verbs::select::Selection;
-use crate::{connect, output};
+use crate::{connect, output, verbs};
 use types::SandboxId;
 
 /// Start instances of sandboxes where none runs
@@ -13,12 +13,15 @@ use types::SandboxId;
 pub struct Args {
     #[command(flatten)]
     which: Selection,
+    /// Wait so long at most, up to a minute, where a limit keeps an instance from starting.
+    #[arg(long, value_name = "DURATION", value_parser = verbs::duration)]
+    wait: Option<u64>,
 }
 
 impl Args {
     /// Starts them.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let client = connect::client(global)?;
+        let client = verbs::waiting(connect::client(global)?, self.wait);
         let names = self.which.names(&client, None).await?;
         if let [id] = &*names
             && self.which.is_named()

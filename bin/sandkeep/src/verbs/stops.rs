@@ -18,7 +18,7 @@ pub struct Args {
 impl Args {
     /// Shows them.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let stops = connect::reading(global).await?.stops(self.id.as_str()).await?;
+        let stops = connect::read(global, async |c| c.stops(self.id.as_str()).await).await?;
         if global.json {
             output::json(&stops)?;
         } else {

@@ -42,7 +42,10 @@ impl<'a> Watch<'a> {
 
     async fn list(&mut self) -> anyhow::Result<()> {
         let all = self.client.list_all(self.query.clone()).await?;
-        self.shown = all.iter().map(|s| (s.owner.clone(), s.id.clone())).collect();
+        let now = all.iter().map(|s| (s.owner.clone(), s.id.clone())).collect();
+        let before = std::mem::replace(&mut self.shown, now);
+        // Where events were missed, what left the list meanwhile is told as well.
+        before.difference(&self.shown).try_for_each(|(owner, id)| self.tell_gone(owner, id))?;
         if self.global.json {
             return all.iter().try_for_each(line);
         }

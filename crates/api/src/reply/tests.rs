@@ -33,6 +33,19 @@ fn errors_of_the_caller_stay_as_they_are() {
 }
 
 #[test]
+fn no_answer_has_a_token() {
+    let token = format!("sandkeep_{}", "aB3-_".repeat(8) + "xyz");
+    let error = Error::invalid(&token, format!("no {token:?} here, nor sandkeep_short_name"))
+        .with("all", serde_json::json!([[&token], {"in": &token}]));
+    let text = serde_json::to_string(&shown(&[], &RequestId::new(), error).body(0)).unwrap();
+    assert!(!text.contains("aB3-_"), "{text}");
+    assert!(
+        text.contains("no \\\"sandkeep_(a secret)\\\" here, nor sandkeep_short_name"),
+        "{text}"
+    );
+}
+
+#[test]
 fn request_ids_differ() {
     assert_ne!(RequestId::new(), RequestId::new());
     assert_eq!(RequestId::new().to_string().len(), 16);

@@ -10,7 +10,6 @@ use interpreters::Error as WorkerError;
 use interpreters::engines::EngineBuild;
 use interpreters::wasi::Room;
 use interpreters::{Done, Event, Job, NewPack, PackDir, PackRef, Saved};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -270,15 +269,18 @@ impl Execution {
         let Room { bytes, entries, refused } = done.room;
         writing.done(workspace::Room { bytes, entries });
         if refused {
-            let (owner, own) = (self.busy.owner(), workspace.limits());
-            let (what, limit) = match entries {
-                0 => ("workspaceEntries", own.entries),
-                _ => {
-                    let quota = world.store.quotas().of(owner).workspace_bytes;
-                    ("workspaceBytes", quota.unwrap_or(u64::MAX).min(own.bytes))
-                }
+            let (busy, own) = (&self.busy, workspace.limits());
+            let told = |what, limit: u64, left| {
+                let current = limit.saturating_sub(left);
+                world.store.note_refusal(busy.owner(), Some(busy.id()), what, limit, current);
             };
-            world.store.note_refusal(owner, None, what, limit, Value::Null);
+            if entries == 0 {
+                told("workspaceEntries", own.entries, entries);
+            } else if !workspace.is_bound() {
+                told("workspaceBytes", own.bytes, bytes);
+            } else if let Some(error) = world.bytes_refused(busy.owner()).await {
+                world.store.note_quota(busy.owner(), Some(busy.id()), &error);
+            }
         }
         Ok(done)
     }

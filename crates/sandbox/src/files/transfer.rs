@@ -250,7 +250,14 @@ impl Unpacking {
             done = self.work => done.map_err(|e| errors::internal("an archive", e))?,
             () = self.files.busy.aborted() => return Err(errors::destroyed()),
         };
-        let done = done.map_err(|e| e.public(FileOperation::WriteArchive, &self.path))?;
+        let done = match done {
+            Ok(done) => done,
+            Err(error) => {
+                let (world, owner) = (&self.files.sandboxes.world, self.files.busy.owner());
+                let operation = FileOperation::WriteArchive;
+                return Err(world.refused(owner, error, operation, &self.path).await);
+            }
+        };
         Ok(UnpackResult {
             success: true,
             path: self.path.to_string(),

@@ -67,7 +67,7 @@ impl SandboxObject {
         let (world, object, life) = (self.world.clone(), self.id, self.life);
         Ok(Busy {
             object,
-            owner: row.name.owner.clone(),
+            name: row.name.clone(),
             env_vars: row.env_vars.clone(),
             settings: row.settings.clone(),
             created_at: row.created_at,

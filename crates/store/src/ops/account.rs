@@ -14,8 +14,7 @@ const KEPT: &str = "(s.state = 'running' OR coalesce(s.stopped_at, s.ended_at) >
 /// The statement of a page.
 pub(crate) fn page_sql(active: Option<bool>) -> String {
     let (index, which) = match active {
-        // Those are never destroyed ones, and stand in an index with their state.
-        Some(true) => ("sandboxes_by_name", "s.destroyed_at IS NULL AND s.state = 'running'"),
+        Some(true) => ("sandboxes_running", "s.state = 'running'"),
         Some(false) => ("sandboxes_started", "s.generation > 0 AND s.state IS NOT 'running'"),
         None => ("sandboxes_started", "s.generation > 0"),
     };

@@ -142,13 +142,13 @@ pub(crate) fn delete(c: &Connection, object: &ObjectId, id: &str) -> Result<bool
     let sql = "DELETE FROM checkpoints
          WHERE context = (SELECT key FROM contexts WHERE object = ?1 AND id = ?2)";
     execute(c, sql, params![object.as_bytes(), id])?;
-    let sql = "DELETE FROM contexts WHERE object = ?1 AND id = ?2";
-    let gone = execute(c, sql, params![object.as_bytes(), id])? > 0;
-    if gone {
-        let data = json!({"context": id});
-        events::of_object(c, object, EventType::ContextDeleted, false, &data)?;
-    }
-    Ok(gone)
+    let sql = "DELETE FROM contexts WHERE object = ?1 AND id = ?2 RETURNING language";
+    let params = params![object.as_bytes(), id];
+    let language = c.prepare_cached(sql)?.query_row(params, |row| row.get::<_, String>(0));
+    let Some(language) = language.optional()? else { return Ok(false) };
+    let data = json!({"context": id, "language": language});
+    events::of_object(c, object, EventType::ContextDeleted, false, &data)?;
+    Ok(true)
 }
 
 /// All contexts of an object go, with their checkpoints.

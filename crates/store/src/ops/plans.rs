@@ -47,7 +47,7 @@ fn statements() -> Vec<(String, &'static str)> {
         (lists::DIRECTORY.into(), "COVERING INDEX sandboxes_directory (owner=?)"),
         (account::page_sql(None), "INDEX sandboxes_started (name>? AND name<?)"),
         (account::page_sql(Some(false)), "INDEX sandboxes_started (name>? AND name<?)"),
-        (account::page_sql(Some(true)), "INDEX sandboxes_by_name (name>? AND name<?)"),
+        (account::page_sql(Some(true)), "INDEX sandboxes_running (state=? AND name>? AND name<?)"),
         (lists::rows_sql(lists::RUNNING), "INDEX sandboxes_running (state=?)"),
         (lists::rows_sql(lists::DESTROYING), "INDEX sandboxes_destroying (destroying_at>?)"),
         (lists::STOPS.into(), "INDEX stops_once (object=?)"),

@@ -112,7 +112,7 @@ impl Store {
     }
 
     /// [`Store::note_refusal`] with what the caller is told; of any other error nothing.
-    pub fn note_quota(&self, owner: &Owner, error: &types::Error) {
+    pub fn note_quota(&self, owner: &Owner, sandbox: Option<&SandboxId>, error: &types::Error) {
         let fact = |key: &str| error.context.get(key).cloned().unwrap_or_default();
         let what = match error.code {
             ErrorCode::QuotaExceeded => fact("what"),
@@ -122,7 +122,7 @@ impl Store {
         };
         // Of a limit that is shared nobody is told how much others have: null.
         let (limit, current) = (fact("limit"), fact("current"));
-        self.note_refusal(owner, None, what.as_str().unwrap_or_default(), limit, current);
+        self.note_refusal(owner, sandbox, what.as_str().unwrap_or_default(), limit, current);
     }
 
     /// The last event that a webhook is done with. One that is not known is from now on, and begins
