@@ -32,7 +32,8 @@ pub use limits::Limits;
 pub use memory::{Image, load_module};
 pub use runtime::Runtime;
 pub use service::{
-    Done, Error, Event, Interpreters, Job, NewPack, Options, PackDir, Saved, Worker, WorkerSpec,
+    Done, Error, Event, Interpreters, Job, NewPack, Options, PackDir, PackPlace, Saved, Worker,
+    WorkerSpec,
 };
 pub use snapshot::{BaseMeta, NewSnapshot, PackRef, Snapshot};
 pub use stop::Stop;

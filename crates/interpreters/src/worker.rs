@@ -10,7 +10,7 @@ mod sink;
 use crate::frames::{Frame, Reader, Sender};
 use crate::pages::PageMap;
 use crate::protocol::{Execute, Failure, FromWorker, ToWorker};
-use crate::zygote::{ENGINES, Mapped};
+use crate::zygote::{Builds, ENGINES, Mapped};
 use crate::{Build, Runtime, frames};
 use contexts::Contexts;
 use spawner::jail::{FIRST_KEPT, Fail};
@@ -73,7 +73,7 @@ fn runtime(
         let out = Sender::new(socket.clone());
         let clock = Runtime::new(mapped.engine(), pages)?;
         let contexts = Contexts::new(clock, warm_bytes, mapped)?;
-        let builds = mapped.reopen(&Path::new("/").join(ENGINES));
+        let builds = Mutex::new(mapped.builds(&Path::new("/").join(ENGINES)));
         let worker = Worker { out: Out(out), contexts, jobs: Arc::default(), builds };
         worker.out.tell(&FromWorker::Ready, Vec::new());
         // Among the threads that run guests: what it spawns need not be handed to another.
@@ -120,7 +120,7 @@ struct Worker {
     contexts: Arc<Contexts>,
     jobs: Arc<Mutex<HashMap<u64, Job>>>,
     /// By [`crate::engines::EngineBuild::build`] and name.
-    builds: HashMap<(String, String), Arc<Build>>,
+    builds: Mutex<Builds>,
 }
 
 impl Worker {
@@ -130,7 +130,7 @@ impl Worker {
             match request {
                 ToWorker::Execute(job) => {
                     let key = (job.build.build(), job.build.name.clone());
-                    let Some(build) = self.builds.get(&key).cloned() else {
+                    let Some(build) = self.build(&key) else {
                         let failure = Failure::UnknownBuild;
                         self.out.tell(&FromWorker::Failed { id: job.id, failure }, Vec::new());
                         continue;
@@ -153,6 +153,10 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    fn build(&self, key: &(String, String)) -> Option<Arc<Build>> {
+        self.builds.lock().unwrap_or_else(PoisonError::into_inner).get(key)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Job>> {

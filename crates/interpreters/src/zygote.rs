@@ -3,7 +3,7 @@
 
 mod load;
 
-pub(crate) use load::Mapped;
+pub(crate) use load::{Builds, Mapped};
 
 use crate::protocol::{FromZygote, ToZygote};
 use crate::worker;

@@ -188,6 +188,32 @@ fn an_engine_that_contexts_need_is_not_removed() {
 }
 
 #[test]
+fn files_that_were_exchanged_are_mapped_anew() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = cache_of("perl", place.path());
+    let text = cache.to_str().expect("UTF-8");
+    // The same bytes in another file, as after a removal and an installation.
+    let exchange = || {
+        for image in fs::read_dir(cache.join("bases")).expect("readable") {
+            let image = image.expect("an entry").path();
+            if image.extension().is_some_and(|kind| kind == "img") {
+                let fresh = cache.join("fresh");
+                fs::copy(&image, &fresh).expect("copy");
+                fs::rename(fresh, image).expect("rename");
+            }
+        }
+    };
+    let server = Server::start(&place.path().join("data"), &["--engine-cache", text]);
+    exchange();
+    let perl =
+        |name: &str, code: &str| server.ok(&["code", name, "--language", "perl", "-e", code]);
+    assert_eq!(perl("n", "our $x = 41; $x"), "41\n");
+    exchange();
+    assert_eq!(perl("m", "6 * 7"), "42\n");
+    assert_eq!(perl("n", "$x + 1"), "42\n");
+}
+
+#[test]
 fn heavy_every_engine_makes_the_same_base_again() {
     let names = ["javascript", "python", "python-data", "ruby", "perl"];
     let shared = engines(&names);

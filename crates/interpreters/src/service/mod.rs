@@ -17,7 +17,7 @@ mod zygote;
 
 pub use error::Error;
 pub use job::{Done, Event, Job, Saved};
-pub use packs::{NewPack, PackDir};
+pub use packs::{NewPack, PackDir, PackPlace};
 pub use worker::{Worker, WorkerSpec};
 
 use crate::engines::EngineBuild;
@@ -168,6 +168,11 @@ impl Shared {
         let zygote = Zygote::start(&self.options, list.usable.clone()).await?;
         *place = Some(zygote.clone());
         Ok(zygote)
+    }
+
+    /// What the zygote has mapped is not what is there any more: the next process is another's.
+    async fn renew(&self) {
+        self.zygote.lock().await.take();
     }
 
     /// A new process for a worker.

@@ -7,31 +7,68 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::watch;
 
 /// The directory of a context's packs.
 #[derive(Debug, Clone)]
-pub struct PackDir(Option<Arc<OwnedFd>>);
+pub struct PackDir(watch::Receiver<Option<Arc<OwnedFd>>>);
+
+/// Where a directory is told that is being made.
+#[derive(Debug)]
+pub struct PackPlace(watch::Sender<Option<Arc<OwnedFd>>>);
+
+impl PackPlace {
+    /// This is it.
+    pub fn is(self, dir: OwnedFd) {
+        self.0.send_replace(Some(Arc::new(dir)));
+    }
+}
 
 impl PackDir {
     /// This directory.
     pub fn new(dir: OwnedFd) -> Self {
-        Self(Some(Arc::new(dir)))
+        let (packs, place) = Self::later();
+        place.is(dir);
+        packs
     }
 
     /// No directory: for executions without a context.
     pub fn none() -> Self {
-        Self(None)
+        Self::later().0
     }
 
-    fn dir(&self) -> io::Result<&Arc<OwnedFd>> {
-        self.0.as_ref().ok_or_else(|| io::Error::other("this execution has no place for packs"))
+    /// One that is told while the code runs: a context that was never saved needs it at its end alone.
+    pub fn later() -> (Self, PackPlace) {
+        let (place, dir) = watch::channel(None);
+        (Self(dir), PackPlace(place))
     }
 
-    /// Opens a pack for reading.
-    pub(crate) fn open(&self, file: &str) -> io::Result<OwnedFd> {
+    async fn dir(&self) -> io::Result<Arc<OwnedFd>> {
+        let none = || io::Error::other("this execution has no place for packs");
+        let mut told = self.0.clone();
+        let dir = told.wait_for(Option::is_some).await.map_err(|_| none())?;
+        dir.clone().ok_or_else(none)
+    }
+
+    /// Opens packs for reading, in order. Errors: those of the first that cannot be, with its name.
+    pub(crate) async fn open(
+        &self,
+        files: Vec<String>,
+    ) -> Result<Vec<OwnedFd>, (String, io::Error)> {
+        let dir = match self.dir().await {
+            Ok(dir) => dir,
+            Err(error) => return Err((files.into_iter().next().unwrap_or_default(), error)),
+        };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        Ok(rustix::fs::openat2(self.dir()?, file, flags, Mode::empty(), resolve)?)
+        let opened = tokio::task::spawn_blocking(move || {
+            let one = |file: String| {
+                let opened = rustix::fs::openat2(&*dir, &*file, flags, Mode::empty(), resolve);
+                opened.map_err(|e| (file, e.into()))
+            };
+            files.into_iter().map(one).collect()
+        });
+        opened.await.unwrap_or_else(|e| Err((String::new(), io::Error::other(e))))
     }
 
     /// Writes a pack, and syncs it and its name: over a file that nothing names any more, else
@@ -42,7 +79,7 @@ impl PackDir {
         bytes: Vec<u8>,
         spare: Option<String>,
     ) -> io::Result<NewPack> {
-        let dir = self.dir()?.clone();
+        let dir = self.dir().await?;
         blocking(move || {
             if let Some(spare) = spare
                 && let Some(pack) = write_over(&dir, spare, &bytes)?

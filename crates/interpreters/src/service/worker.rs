@@ -4,6 +4,7 @@ use super::job::{Done, Event, Job, Saved};
 use super::process::{InFlight, Lease, Process};
 use super::{Error, PackDir, Shared};
 use crate::Snapshot;
+use crate::engines::EngineBuild;
 use crate::frames::FDS_MAX;
 use crate::protocol::{End, Execute, Failure, FromWorker, ToWorker};
 use std::any::Any;
@@ -62,8 +63,9 @@ impl Worker {
     }
 
     /// Runs code. Events come while it runs; how many there may be is limited by what code may tell,
-    /// so a slow reader holds up no code. Where nobody takes them they are dropped, and the code goes on. Dropping the future cancels the execution: the guest stops within 10 ms,
-    /// and its context is as before.
+    /// so a slow reader holds up no code. Where nobody takes them they are dropped, and the code goes
+    /// on. Dropping the future cancels the execution: the guest stops within 10 ms, and its context is
+    /// as before.
     ///
     /// # Errors
     /// See [`Error`]; after each of them the context is as before.
@@ -72,29 +74,42 @@ impl Worker {
         mut job: Job,
         events: mpsc::UnboundedSender<Event>,
     ) -> Result<Done, Error> {
-        let spare = job.spare.take();
-        let Job { packs, stdin, snapshot, timeout, .. } = &job;
-        let (packs, before, timeout) = (packs.clone(), snapshot.clone(), *timeout);
-        let stdin = stdin.clone();
-        let mut flight = self.begin(&job).await?;
-        let budget = flight.process.clone();
-        let message = ToWorker::Execute(Box::new(execute(flight.id, job)));
-        let invalid = |e: std::io::Error| Error::Failed(e.to_string());
-        flight.process.tell(&message, stdin, Vec::new()).map_err(invalid)?;
-        let ran = tokio::time::timeout(
-            timeout + GRACE,
-            follow(&mut flight, &packs, spare, before, events),
-        );
-        let ended = match ran.await {
-            Ok(ended) => ended,
-            Err(_) => {
-                tracing::warn!(pid = budget.pid(), "a worker is stuck, and is ended");
-                budget.kill();
-                Err(Error::WorkerDied)
-            }
+        let kept = Kept {
+            packs: job.packs.clone(),
+            spare: job.spare.take(),
+            before: job.snapshot.clone(),
         };
-        self.0.shared.trim(&flight.process);
-        ended
+        let (stdin, timeout) = (std::mem::take(&mut job.stdin), job.timeout + GRACE);
+        let (build, output_max) = (job.build.clone(), job.output_max);
+        let mut request = Box::new(execute(job));
+        for last in [false, true] {
+            let mut flight = self.begin(&build, output_max).await?;
+            let process = flight.process.clone();
+            request.id = flight.id;
+            let message = ToWorker::Execute(request);
+            let told = process.tell(&message, stdin.clone(), Vec::new());
+            told.map_err(|e| Error::Failed(e.to_string()))?;
+            let ran = tokio::time::timeout(timeout, follow(&mut flight, &kept, &events)).await;
+            let ended = match ran {
+                // Nothing ran: the files that the zygote mapped are not those that are there now.
+                Ok(Err(Error::BuildMissing { .. })) if !last => {
+                    self.0.shared.renew().await;
+                    process.end();
+                    let ToWorker::Execute(same) = message else { break };
+                    request = same;
+                    continue;
+                }
+                Ok(ended) => ended,
+                Err(_) => {
+                    tracing::warn!(pid = process.pid(), "a worker is stuck, and is ended");
+                    process.kill();
+                    Err(Error::WorkerDied)
+                }
+            };
+            self.0.shared.trim(&process);
+            return ended;
+        }
+        Err(Error::BuildMissing { build: build.build() })
     }
 
     /// Drops what is warm of a context.
@@ -129,33 +144,34 @@ impl Worker {
     }
 
     /// Has a process that can run the job.
-    async fn begin(&self, job: &Job) -> Result<InFlight, Error> {
-        let budget = job.output_max.saturating_add(DISPLAYED);
+    async fn begin(&self, build: &EngineBuild, output_max: usize) -> Result<InFlight, Error> {
+        let budget = output_max.saturating_add(DISPLAYED);
         let mut place = self.0.process.lock().await;
         if let Some(process) = &*place
-            && process.knows(&job.build)?
+            && process.knows(build)?
             && let Some(flight) = process.begin(budget)
         {
             return Ok(flight);
         }
-        if !self.0.shared.has(&job.build)? {
-            return Err(Error::BuildMissing { build: job.build.build() });
+        if !self.0.shared.has(build)? {
+            return Err(Error::BuildMissing { build: build.build() });
         }
         // What runs in an older one ends there, and it with that.
         let process = self.0.shared.process(&self.0.place).await?;
         *self.0.now.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
             Some(Arc::downgrade(&process));
         let process = place.insert(process);
-        if !process.knows(&job.build)? {
-            return Err(Error::BuildMissing { build: job.build.build() });
+        if !process.knows(build)? {
+            return Err(Error::BuildMissing { build: build.build() });
         }
         process.begin(budget).ok_or(Error::WorkerDied)
     }
 }
 
-fn execute(id: u64, job: Job) -> Execute {
+/// What is told to a worker; it has no id yet.
+fn execute(job: Job) -> Execute {
     Execute {
-        id,
+        id: 0,
         key: job.key,
         build: job.build,
         snapshot: job.snapshot,
@@ -170,13 +186,18 @@ fn execute(id: u64, job: Job) -> Execute {
     }
 }
 
+/// What the server alone knows of a context's packs.
+struct Kept {
+    packs: PackDir,
+    spare: Option<String>,
+    before: Option<Snapshot>,
+}
+
 /// From the first answer to the last.
 async fn follow(
     flight: &mut InFlight,
-    packs: &PackDir,
-    spare: Option<String>,
-    before: Option<Snapshot>,
-    events: mpsc::UnboundedSender<Event>,
+    kept: &Kept,
+    events: &mpsc::UnboundedSender<Event>,
 ) -> Result<Done, Error> {
     loop {
         let (message, body) = flight.answers.recv().await.ok_or(Error::WorkerDied)?;
@@ -188,17 +209,14 @@ async fn follow(
             FromWorker::Shown { result, .. } => {
                 let _ = events.send(Event::Result(*result));
             }
-            FromWorker::Need { id } => {
-                let wanted = before.clone();
-                hand_over(flight, id, packs.clone(), wanted).await?;
-            }
+            FromWorker::Need { id } => hand_over(flight, id, kept).await?,
             FromWorker::Done { end, .. } => {
                 flight.process.set_warm_bytes(end.warm_bytes);
-                return save(*end, body, packs, spare, before).await;
+                return save(*end, body, kept).await;
             }
             FromWorker::Failed { failure, .. } => {
                 return Err(match failure {
-                    Failure::UnknownBuild => Error::Failed("the engine is not mapped".to_owned()),
+                    Failure::UnknownBuild => Error::BuildMissing { build: String::new() },
                     Failure::Pack { file, what } => Error::Pack { file, what },
                     Failure::Other { text } => Error::Failed(text),
                 });
@@ -209,22 +227,10 @@ async fn follow(
 }
 
 /// Opens the packs of a snapshot and passes them on.
-async fn hand_over(
-    flight: &InFlight,
-    id: u64,
-    packs: PackDir,
-    snapshot: Option<Snapshot>,
-) -> Result<(), Error> {
-    let opened = tokio::task::spawn_blocking(move || {
-        let list = snapshot.map(|snapshot| snapshot.packs).unwrap_or_default();
-        let open = |pack: &crate::PackRef| {
-            packs
-                .open(&pack.file)
-                .map_err(|e| Error::Pack { file: pack.file.clone(), what: e.to_string() })
-        };
-        list.iter().map(open).collect::<Result<Vec<OwnedFd>, Error>>()
-    });
-    let mut fds = opened.await.map_err(|e| Error::Failed(e.to_string()))??;
+async fn hand_over(flight: &InFlight, id: u64, kept: &Kept) -> Result<(), Error> {
+    let list = kept.before.iter().flat_map(|snapshot| &snapshot.packs);
+    let opened = kept.packs.open(list.map(|pack| pack.file.clone()).collect()).await;
+    let mut fds = opened.map_err(|(file, e)| Error::Pack { file, what: e.to_string() })?;
     loop {
         let rest = fds.split_off(fds.len().min(FDS_MAX));
         let message = ToWorker::Packs { id, count: fds.len(), more: !rest.is_empty() };
@@ -238,13 +244,7 @@ async fn hand_over(
 }
 
 /// Writes what is to be kept, before anybody is told.
-async fn save(
-    end: End,
-    body: Vec<u8>,
-    packs: &PackDir,
-    spare: Option<String>,
-    before: Option<Snapshot>,
-) -> Result<Done, Error> {
+async fn save(end: End, body: Vec<u8>, kept: &Kept) -> Result<Done, Error> {
     let mut done = Done {
         result: end.result,
         error: end.error,
@@ -260,7 +260,7 @@ async fn save(
     let Some(mut snapshot) = end.snapshot else { return Ok(done) };
     let begun = std::time::Instant::now();
     // Names are ours: those of packs that were there before, and a fresh one for the new pack.
-    let known = before.map(|before| before.packs).unwrap_or_default();
+    let known = kept.before.as_ref().map_or(&[][..], |before| &before.packs);
     let nonsense = || Error::Failed("the worker names packs that are not there".to_owned());
     let new = match end.pack {
         true => Some(snapshot.packs.pop().ok_or_else(nonsense)?),
@@ -273,7 +273,8 @@ async fn save(
     let mut written = None;
     if let Some(mut new) = new {
         new.bytes = body.len() as u64;
-        let made = packs.write(snapshot.seq, body, spare).await.map_err(Error::Save)?;
+        let made =
+            kept.packs.write(snapshot.seq, body, kept.spare.clone()).await.map_err(Error::Save)?;
         new.file = made.file().to_owned();
         snapshot.packs.push(new);
         written = Some(made);

@@ -79,17 +79,15 @@ impl Mapped {
         Ok(Loaded { build: loaded, image: build.image.clone(), inode })
     }
 
-    /// In a worker: opens the base images by the way that a worker has, through which nobody can
-    /// write to them. Those that are gone or exchanged are not to be used.
-    pub fn reopen(&self, engines: &Path) -> HashMap<(String, String), Arc<Build>> {
-        let mut usable = HashMap::new();
-        for (key, loaded) in &self.builds {
-            let file = File::open(engines.join(&loaded.image));
-            if file.and_then(|file| loaded.build.image.reopen(file, loaded.inode)).is_ok() {
-                usable.insert(key.clone(), loaded.build.clone());
-            }
-        }
-        usable
+    /// In a worker: its builds, whose base images are in this directory.
+    pub fn builds(&self, engines: &Path) -> Builds {
+        let closed = |loaded: &Loaded| Closed {
+            build: loaded.build.clone(),
+            image: engines.join(&loaded.image),
+            inode: loaded.inode,
+        };
+        let all = self.builds.iter().map(|(key, loaded)| (key.clone(), closed(loaded)));
+        Builds { closed: all.collect(), open: HashMap::new() }
     }
 
     /// The engine of all of them.
@@ -100,5 +98,32 @@ impl Mapped {
     /// The directory of the engine cache.
     pub fn cache(&self) -> Option<&OwnedFd> {
         self.cache.as_ref()
+    }
+}
+
+/// The builds of a worker. Each is opened when it is first used, as most are not.
+pub(crate) struct Builds {
+    closed: HashMap<(String, String), Closed>,
+    open: HashMap<(String, String), Arc<Build>>,
+}
+
+/// A build that was mapped before the fork, and whose base image is closed since.
+struct Closed {
+    build: Arc<Build>,
+    image: PathBuf,
+    inode: u64,
+}
+
+impl Builds {
+    /// One of them. Opens its base image by the way that a worker has, through which nobody can write
+    /// to it; one that is gone or exchanged is not to be used.
+    pub fn get(&mut self, key: &(String, String)) -> Option<Arc<Build>> {
+        if let Some(build) = self.open.get(key) {
+            return Some(build.clone());
+        }
+        let Closed { build, image, inode } = self.closed.get(key)?;
+        build.image.reopen(File::open(image).ok()?, *inode).ok()?;
+        self.open.insert(key.clone(), build.clone());
+        Some(build.clone())
     }
 }

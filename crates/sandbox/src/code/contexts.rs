@@ -39,7 +39,15 @@ impl crate::Sandboxes {
         check_code_env("envVars", request.env_vars.iter().map(|(k, v)| (k, Some(v))))?;
         // Before the sandbox comes into being for nothing.
         let row = self.new_context(binding, cwd, request.env_vars)?;
-        let busy = self.busy(name).await?;
+        let busy = Arc::new(self.busy(name).await?);
+        // Most contexts are made to run something at once: their sandbox's directories are made
+        // while the disk has this one.
+        let (world, held) = (self.world.clone(), busy.clone());
+        tokio::spawn(async move {
+            // What goes wrong is told to whoever needs them.
+            let _ = world.engine.make_workspace(held.object()).await;
+            let _ = world.engine.contexts_dir(held.object()).await;
+        });
         self.add_context(&busy, &row).await?;
         answer::context(row)
     }

@@ -245,14 +245,19 @@ impl Execution {
                 room.map_err(|e| errors::internal("counting the workspace", e))?
             }
         };
-        let directory = self.live.packs(world, &self.queue, &row.id).await?;
-        let directory = directory.try_clone().map_err(|e| errors::internal("running code", e))?;
+        let (packs, place) = PackDir::later();
+        let directory = async {
+            let directory = self.live.packs(world, &self.queue, &row.id).await?;
+            let own = directory.try_clone().map_err(|e| errors::internal("running code", e))?;
+            place.is(own);
+            Ok::<_, Error>(())
+        };
         let worker = self.live.worker(world).await?;
         let job = Job {
             key: row.id.clone(),
             build: build.clone(),
             snapshot: row.snapshot.as_ref().map(packs::manifest).transpose()?,
-            packs: PackDir::new(directory),
+            packs,
             spare,
             env: super::env::merged(self.busy.env_vars(), &row.env_vars, &self.request.env_vars),
             cwd: row.cwd.clone(),
@@ -261,7 +266,12 @@ impl Execution {
             ..job(&self.request, build)
         };
         let writing = workspace.writing(room);
-        let done = match worker.execute(job, events).await {
+        // A context that was never saved runs while its directory is made.
+        let (made, done) = tokio::join!(directory, worker.execute(job, events));
+        if let (Err(error), Err(WorkerError::Save(_) | WorkerError::Pack { .. })) = (made, &done) {
+            return Err(error);
+        }
+        let done = match done {
             Err(WorkerError::WorkerDied) => return Ok(died(&row.cwd)),
             done => done.map_err(|e| of_interpreters(e, Some(&row.id)))?,
         };
