@@ -156,6 +156,27 @@ fn names_are_found_as_they_are_spelled() {
 }
 
 #[test]
+fn devices_and_fifos_are_not_replaced() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let (data, here) = (directory(), directory());
+    let server = Server::start(data.path(), &[]);
+    server.ok(&["run", "s", "--", "sh", "-c", "echo x > f"]);
+    let fifo = here.path().join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .expect("made");
+    let (code, _, stderr) = server.verb(&["cp", "s:f", &text(&fifo)]);
+    assert_eq!(code, 125);
+    assert!(stderr.contains("is neither a file nor a directory"), "{stderr}");
+    assert!(std::fs::symlink_metadata(&fifo).expect("there").file_type().is_fifo());
+}
+
+#[test]
 fn archives_go_through_pipes() {
     let (data, here) = (directory(), directory());
     let server = Server::start(data.path(), &[]);

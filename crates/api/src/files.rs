@@ -40,8 +40,11 @@ const PING: Duration = Duration::from_secs(10);
     ),
     responses(
         (status = 200, description = "The bytes; what is told of the file; or the list.",
-            content((Vec<u8> = "application/octet-stream"), (Told = "application/json"))),
-        (status = 206, description = "The range.", body = Vec<u8>, content_type = "application/octet-stream"),
+            content((Vec<u8> = "application/octet-stream"), (Told = "application/json")),
+            headers(("ETag" = Option<String>, description = "Of the bytes: differs where they may differ."),
+                ("Accept-Ranges" = Option<String>, description = "Of the bytes: `bytes`."))),
+        (status = 206, description = "The range.", body = Vec<u8>, content_type = "application/octet-stream",
+            headers(("Content-Range" = String, description = "Which bytes, and of how many."), ("ETag" = String))),
     ))]
 pub(crate) async fn get(call: Call, name: SandboxName) -> Result<Response> {
     let (stat, list) = (call.query.flag("stat")?, call.query.flag("list")?);

@@ -98,6 +98,11 @@ fn of_interpreters(error: interpreters::Error, context: Option<&str>) -> Error {
             let error = Error::new(ErrorCode::EngineNotInstalled, text);
             error.with("engine", name).with("command", command)
         }
+        E::Damaged { name, .. } => {
+            let command = format!("sandkeep engines install {name}");
+            let error = Error::new(ErrorCode::EngineNotInstalled, text);
+            error.with("engine", name).with("command", command)
+        }
         E::BuildMissing { build } => {
             Error::new(ErrorCode::EngineChanged, text).with("build", build)
         }

@@ -13,8 +13,8 @@ use crate::errors;
 use crate::service::Sandboxes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use keep::Turn;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 use types::{
     DeleteFileResult, Error, FileInfo, FileOperation, FilesOp, FilesRequest, FilesResult,
     ListFilesResult, Result, SandboxName, iso8601,
@@ -30,7 +30,7 @@ pub struct Listed {
     /// The list.
     pub list: ListFilesResult,
     /// The room; none for short lists.
-    pub room: Option<OwnedSemaphorePermit>,
+    pub room: Option<Turn>,
 }
 
 /// The files of one sandbox, for one activity. Cheap to clone; the sandbox is busy until the last

@@ -37,8 +37,8 @@ pub enum Language {
     /// CPython; also `py`, `python3`.
     #[serde(alias = "py", alias = "python3")]
     Python,
-    /// QuickJS-NG; TypeScript's types are stripped. Also `js`, `typescript`, `ts`.
-    #[serde(alias = "js", alias = "typescript", alias = "ts")]
+    /// QuickJS-NG; TypeScript's types are stripped. Also `js`, `node`, `typescript`, `ts`.
+    #[serde(alias = "js", alias = "node", alias = "typescript", alias = "ts")]
     Javascript,
     /// CRuby; also `rb`.
     #[serde(alias = "rb")]

@@ -94,10 +94,15 @@ impl Upload {
         Ok(())
     }
 
-    /// Puts the file in its place, once it is on the disk. Blocks.
+    /// Puts the file in its place, once it is on the disk, and then its name. Blocks.
     pub fn finish(self) -> Result<Written> {
         rustix::fs::fdatasync(self.file.fd())?;
-        self.publish(None)
+        // Opened as a place alone, it cannot be synced.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(&self.dir, c".", flags, Mode::empty())?;
+        let written = self.publish(None)?;
+        rustix::fs::fsync(dir)?;
+        Ok(written)
     }
 
     /// Puts the file in its place, with this mode where nothing is there yet or `None` was not

@@ -210,10 +210,10 @@ async fn memory_of_another_build_is_kept_and_not_used() {
     assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42", "nothing is lost");
 }
 
-/// Waits until the context has so many packs.
-async fn wait_for_packs(server: &Server, context: &str, count: usize) {
+/// Waits until the context has at most so many packs.
+async fn wait_for_packs(server: &Server, context: &str, most: usize) {
     for _ in 0..200 {
-        if packs(server, "s", context).len() == count {
+        if packs(server, "s", context).len() <= most {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -222,7 +222,7 @@ async fn wait_for_packs(server: &Server, context: &str, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_context_keeps_one_pack_and_another_while_it_is_busy() {
+async fn a_context_keeps_its_packs_and_another_while_it_is_busy() {
     let server = server().await;
     server.put("/v1/sandboxes/s", json!({ "idleLimitMs": 500 })).await.expect(201);
     let id = context(&server, "s", "JAVASCRIPT").await;
@@ -231,7 +231,7 @@ async fn a_context_keeps_one_pack_and_another_while_it_is_busy() {
         assert_eq!(text(&run(&server, "s", &id, "x += 1").await), n.to_string());
         assert!(packs(&server, "s", &id).len() <= 3, "after {n}");
     }
-    wait_for_packs(&server, &id, 1).await;
+    wait_for_packs(&server, &id, 2).await;
     assert_eq!(text(&run(&server, "s", &id, "x += 1").await), "21");
     // A checkpoint and a fork go on naming what is written over no more.
     let path = format!("/v1/sandboxes/s/contexts/{id}");

@@ -103,6 +103,39 @@ async fn a_destroy_ends_transfers() {
     assert_eq!(names(&server, "one").await, ["new"]);
 }
 
+/// One owner's readers that have stopped to read are in nobody else's way, and a destroy lets go of
+/// all that they held.
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_that_do_not_read_hold_up_no_others() {
+    let server = Server::start().await;
+    let large = |owner: &str| format!("/v1/sandboxes/one/files/large?owner={owner}");
+    for owner in ["eve", "bob"] {
+        let body = Some(vec![1; 8 << 20]);
+        server.send("PUT", &large(owner), &[], body).await.expect("sent").expect(200);
+    }
+    let path = "GET /v1/sandboxes/one/archive?owner=eve HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut unread: Vec<_> = (0..100).map(|_| connect(&server)).collect();
+    for stream in &mut unread {
+        stream.write_all(path.as_bytes()).unwrap();
+    }
+    for stream in &mut unread[..32] {
+        stream.read_exact(&mut [0; 200]).unwrap();
+    }
+    server.get("/v1/sandboxes/one/archive?owner=bob").await.expect(200);
+    let unlinked = || {
+        let fds = format!("/proc/{}/fd", server.pid());
+        let links =
+            std::fs::read_dir(fds).unwrap().flatten().map(|fd| std::fs::read_link(fd.path()));
+        links.flatten().filter(|link| link.to_string_lossy().ends_with("large (deleted)")).count()
+    };
+    server.delete("/v1/sandboxes/one?owner=eve").await.expect(204);
+    eventually("the files are let go", SOON, || async { (unlinked() == 0).then_some(()) }).await;
+    let again = server.send("PUT", &large("eve"), &[], Some(vec![2; 10])).await;
+    again.expect("sent").expect(200);
+    server.get("/v1/sandboxes/one/archive?owner=eve").await.expect(200);
+    drop(unread);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn files_survive_a_killed_server_and_half_uploads_do_not() {
     let mut server = Server::start().await;

@@ -53,8 +53,11 @@ enum Verb {
     /// the data directory's sandboxes need is not removed.
     Rm {
         /// The engines.
-        #[arg(value_name = "NAME", required = true)]
+        #[arg(value_name = "NAME", required_unless_present = "old")]
         names: Vec<String>,
+        /// In place of whole engines: the builds that no context needs and that a newer one replaced.
+        #[arg(long, conflicts_with_all = ["names", "force"])]
+        old: bool,
         /// Remove it all the same: the memory of those contexts cannot be used again.
         #[arg(long)]
         force: bool,
@@ -81,7 +84,14 @@ impl Args {
                 list(&cache, global.json)?;
                 Ok(0)
             }
-            Verb::Rm { names, force } => {
+            Verb::Rm { old: true, .. } => {
+                let needed = needed(global, &cache).await?;
+                for build in cache.remove_old(|build| is_used(build, &needed))? {
+                    output::say(format_args!("{}: an old build is removed", build.name));
+                }
+                Ok(0)
+            }
+            Verb::Rm { names, force, .. } => {
                 let needed = if force { Vec::new() } else { needed(global, &cache).await? };
                 let remove = async |name: &String| remove(&cache, name, &needed);
                 Ok(super::each(&names, remove).await)
@@ -151,9 +161,12 @@ async fn in_use(server: &Client) -> anyhow::Result<Vec<Hashes>> {
     Ok(used.map(|engine| (engine.wasm, engine.base)).collect())
 }
 
+fn is_used(build: &EngineBuild, needed: &[Hashes]) -> bool {
+    needed.iter().any(|(wasm, base)| (wasm, base) == (&build.wasm, &build.base))
+}
+
 fn remove(cache: &Cache, name: &str, needed: &[(String, String)]) -> anyhow::Result<()> {
-    let used = |b: &EngineBuild| needed.iter().any(|n| (&n.0, &n.1) == (&b.wasm, &b.base));
-    if cache.builds()?.iter().any(|build| build.name == name && used(build)) {
+    if cache.builds()?.iter().any(|build| build.name == name && is_used(build, needed)) {
         let message = format!("contexts need the engine {name}: their memory was saved with it");
         let hint = "--force removes it all the same";
         return Err(Failure::new(message).hint(hint).into());
@@ -163,10 +176,12 @@ fn remove(cache: &Cache, name: &str, needed: &[(String, String)]) -> anyhow::Res
 
 fn install(cache: &Cache, names: &[String], json: bool) -> anyhow::Result<()> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let bar = spinner();
+    let bar = steps(names.len());
     let quiet = !std::io::stderr().is_terminal();
     let done = engines::install(cache, &names, &mut |progress: Progress| {
         let text = format!("{}: {}", progress.engine, told(progress));
+        let before = names.iter().position(|name| *name == progress.engine).unwrap_or(0);
+        bar.set_position(before as u64 * STEPS + step(progress.step));
         if quiet || matches!(progress.step, Step::Done | Step::Current) {
             bar.suspend(|| output::say(&text));
         } else {
@@ -192,6 +207,32 @@ fn told(progress: Progress) -> String {
         Step::Done => "installed".to_owned(),
         Step::Current => "is installed already".to_owned(),
     }
+}
+
+/// Steps of an installation.
+const STEPS: u64 = 5;
+
+/// How many of them are behind.
+fn step(step: Step) -> u64 {
+    match step {
+        Step::Waiting | Step::Fetching => 0,
+        Step::Unpacking => 1,
+        Step::Building => 2,
+        Step::Compiling => 3,
+        Step::Starting => 4,
+        Step::Done | Step::Current => STEPS,
+    }
+}
+
+/// A bar over the steps of so many engines. Hidden by itself where standard error is no terminal.
+fn steps(engines: usize) -> ProgressBar {
+    let bar = ProgressBar::new(engines as u64 * STEPS);
+    let template = "{spinner} [{bar:24}] {pos}/{len} {msg} ({elapsed})";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
 }
 
 /// Hidden by itself where standard error is no terminal.

@@ -214,6 +214,52 @@ fn files_that_were_exchanged_are_mapped_anew() {
 }
 
 #[test]
+fn a_damaged_engine_is_not_used() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = cache_of("perl", place.path());
+    let text = cache.to_str().expect("UTF-8");
+    let image = fs::read_dir(cache.join("bases")).expect("readable").flatten();
+    let mut image = image.filter(|file| file.path().extension().is_some_and(|kind| kind == "img"));
+    let image = image.next().expect("an image").path();
+    let mut bytes = fs::read(&image).expect("readable");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&image, bytes).expect("written");
+    let server = Server::start(&place.path().join("data"), &["--engine-cache", text]);
+    let perl =
+        |words: &[&str]| server.verb(&[&["code", "n", "--language", "perl", "-e"], words].concat());
+    let told = crate::common::until("it is found", || {
+        let (code, _, stderr) = perl(&["6 * 7"]);
+        (code != 0).then_some(stderr)
+    });
+    assert!(told.contains("the engine perl is damaged") && told.contains("changed"), "{told}");
+    assert!(told.contains("sandkeep engines install perl"), "{told}");
+    let (code, _, stderr) = verb(&cache, &["install", "perl"], |_| {});
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(perl(&["6 * 7"]), (0, "42\n".to_owned(), String::new()));
+}
+
+#[test]
+fn old_builds_that_nobody_needs_go() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = cache_of("perl", place.path());
+    let path = cache.join("index.json");
+    let index = fs::read(&path).expect("an index");
+    let mut index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
+    let mut old = index["builds"][0].clone();
+    old["base"] = "0".repeat(64).into();
+    index["builds"].as_array_mut().expect("a list").insert(0, old);
+    fs::write(&path, index.to_string()).expect("written");
+    let count = || verb(&cache, &["ls"], |_| {}).1.lines().count();
+    assert_eq!(count(), 2);
+    let (code, stdout, stderr) = verb(&cache, &["rm", "--old"], |_| {});
+    assert_eq!((code, stdout.as_str(), count()), (0, "", 1), "{stderr}");
+    assert!(stderr.contains("perl: an old build is removed"), "{stderr}");
+    assert_eq!(verb(&cache, &["verify"], |_| {}).0, 0, "what the newer one needs is there");
+    assert_eq!(verb(&cache, &["rm", "--old"], |_| {}), (0, String::new(), String::new()));
+}
+
+#[test]
 fn heavy_every_engine_makes_the_same_base_again() {
     let names = ["javascript", "python", "python-data", "ruby", "perl"];
     let shared = engines(&names);

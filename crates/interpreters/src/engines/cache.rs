@@ -204,6 +204,23 @@ impl Cache {
         self.forget(&lock, |build| build.name == name)
     }
 
+    /// Removes the builds in whose place there is a newer one and that nobody needs, and the files that
+    /// no other one needs; tells of them.
+    ///
+    /// # Errors
+    /// Where a file cannot be removed.
+    pub fn remove_old(
+        &self,
+        needed: impl Fn(&EngineBuild) -> bool,
+    ) -> Result<Vec<EngineBuild>, Error> {
+        let lock = self.lock()?;
+        let current = self.current()?;
+        let old = |build: &EngineBuild| !current.contains(build) && !needed(build);
+        let gone = self.builds()?.into_iter().filter(&old).collect();
+        self.forget(&lock, old)?;
+        Ok(gone)
+    }
+
     /// Adds a build, in the place of those of the same module and base.
     pub(crate) fn add(&self, lock: &Lock, build: EngineBuild) -> Result<(), Error> {
         let mut builds = self.builds()?;
@@ -254,9 +271,18 @@ impl Cache {
 
     /// Waits until nobody else changes the cache; makes it where there is none.
     pub(crate) fn lock(&self) -> Result<Lock, Error> {
+        self.lock_or(|| ())
+    }
+
+    /// The same; `waiting` is called where somebody does.
+    pub(crate) fn lock_or(&self, waiting: impl FnOnce()) -> Result<Lock, Error> {
         fs::create_dir_all(&self.dir).map_err(at(&self.dir))?;
         let path = self.dir.join("lock");
         let file = File::options().create(true).append(true).open(&path).map_err(at(&path))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Lock(file)),
+            Err(_) => waiting(),
+        }
         loop {
             match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
                 Ok(()) => return Ok(Lock(file)),

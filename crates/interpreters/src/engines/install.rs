@@ -64,8 +64,7 @@ pub fn install(
             builds.push(build);
             continue;
         }
-        say(Step::Waiting, None);
-        let lock = cache.lock()?;
+        let lock = cache.lock_or(|| say(Step::Waiting, None))?;
         // Who held the lock may have done it.
         let build = match current(cache, spec)? {
             Some(build) => build,
@@ -311,7 +310,10 @@ pub fn verify(cache: &Cache, progress: &mut dyn FnMut(&EngineBuild)) -> Result<(
 }
 
 /// The same for one build.
-fn check(cache: &Cache, build: &EngineBuild) -> Result<(), Error> {
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub fn check(cache: &Cache, build: &EngineBuild) -> Result<(), Error> {
     for (file, wanted) in [(&build.module, &build.module_hash), (&build.image, &build.base)] {
         let mut hash = blake3::Hasher::new();
         let damaged = |what: String| Error::Damaged { file: file.clone(), what };

@@ -19,5 +19,5 @@ pub use cache::{Cache, EngineBuild, EngineDir, default_dir};
 pub use catalogue::{ENGINES, EngineSpec, find};
 pub use compile::module_key;
 pub use error::Error;
-pub use install::{Progress, Step, install, verify};
+pub use install::{Progress, Step, check, install, verify};
 pub use strip::{DataSegment, Stripped, strip};

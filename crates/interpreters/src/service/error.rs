@@ -15,6 +15,14 @@ pub enum Error {
         /// [`engines::EngineBuild::build`].
         build: String,
     },
+    /// The files of an engine are not as they were written; nothing ran.
+    #[error("the engine {name} is damaged: {what}; `sandkeep engines install {name}` mends it")]
+    Damaged {
+        /// The engine.
+        name: String,
+        /// Which file, and what is wrong with it.
+        what: String,
+    },
     /// The worker died while it ran. The memory is as before; files may have been written.
     #[error("the process that ran the code died; the context is as before")]
     WorkerDied,

@@ -1,10 +1,16 @@
 //! What is installed, read again where it changed.
 
 use super::Error;
-use crate::engines::{Cache, EngineBuild};
+use crate::engines::{self, Cache, EngineBuild};
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// How long after they are first used engines are looked through: what waits for a server that just
+/// started goes first.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The index of the engine cache.
 pub(super) struct Index {
@@ -19,6 +25,39 @@ pub(super) struct List {
     pub usable: Vec<EngineBuild>,
     /// The newest of each engine.
     pub current: Vec<EngineBuild>,
+    /// What is not as it was written, and how; by [`EngineBuild::build`].
+    damaged: Mutex<HashMap<String, String>>,
+}
+
+impl List {
+    /// What is wrong with the files of a build, as far as they were looked at.
+    pub fn damage(&self, build: &EngineBuild) -> Option<String> {
+        let damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        if damaged.is_empty() { None } else { damaged.get(&build.build()).cloned() }
+    }
+}
+
+/// Holds the files of all builds against their hashes, once and beside everything else: nobody is to
+/// compute with what a disk has garbled, and nobody is to wait for that.
+fn look_through(cache: Cache, list: Weak<List>) {
+    let look = move || {
+        std::thread::sleep(LOOK);
+        let Some(all) = list.upgrade() else { return };
+        let old = all.usable.iter().filter(|build| !all.current.contains(build));
+        for build in all.current.iter().chain(old) {
+            if let Err(error) = engines::check(&cache, build) {
+                let what = match error {
+                    engines::Error::Damaged { file, what } => format!("{}: {what}", file.display()),
+                    other => other.to_string(),
+                };
+                tracing::error!(engine = build.name, what, "an engine is damaged, and is not used");
+                let mut damaged = all.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+                damaged.insert(build.build(), what);
+            }
+        }
+    };
+    // Without a thread nothing is looked at, as before.
+    let _ = std::thread::Builder::new().name("engines".into()).spawn(look);
 }
 
 /// What tells one state of the file from another: it is replaced as a whole.
@@ -51,6 +90,7 @@ impl Index {
             }
         }
         let list = Arc::new(list);
+        look_through(self.cache.clone(), Arc::downgrade(&list));
         *read = Some((mark, list.clone()));
         Ok(list)
     }

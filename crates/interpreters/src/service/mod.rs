@@ -114,8 +114,9 @@ impl Interpreters {
     /// [`Error::Engine`]: there is none of this name, it is not installed, or it is compiled for
     /// another program or processor.
     pub fn find(&self, name: &str) -> Result<EngineBuild, Error> {
-        match self.0.index.read()?.current.iter().find(|build| build.name == name) {
-            Some(build) => Ok(build.clone()),
+        let list = self.0.index.read()?;
+        match list.current.iter().find(|build| build.name == name) {
+            Some(build) => sound(&list, build).map(|()| build.clone()),
             // Says which of the reasons it is.
             None => Ok(self.0.index.cache().find(name)?),
         }
@@ -129,6 +130,14 @@ impl Interpreters {
         newest_first.find(|build| build.wasm == wasm && build.base == base).cloned()
     }
 
+    /// Whether the files of a build are as they were written, as far as they were looked at.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn is_sound(&self, build: &EngineBuild) -> Result<(), Error> {
+        sound(&*self.0.index.read()?, build)
+    }
+
     /// A worker for one sandbox.
     ///
     /// # Errors
@@ -140,6 +149,13 @@ impl Interpreters {
     /// How many worker processes there are.
     pub fn processes(&self) -> usize {
         self.0.lock().iter().filter(|process| process.strong_count() > 0).count()
+    }
+}
+
+fn sound(list: &index::List, build: &EngineBuild) -> Result<(), Error> {
+    match list.damage(build) {
+        None => Ok(()),
+        Some(what) => Err(Error::Damaged { name: build.name.clone(), what }),
     }
 }
 

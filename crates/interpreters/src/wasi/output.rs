@@ -168,6 +168,7 @@ impl Capture {
             || self.displayed_bytes.saturating_add(json.len()) > DISPLAY_BYTES;
         if full {
             self.totals.truncated = true;
+            self.totals.bytes += json.len() as u64;
             return false;
         }
         // A value that is nested too deeply for readers of JSON has its text.

@@ -85,6 +85,14 @@ async fn an_exception_keeps_what_was_done_before_it() {
 #[tokio::test]
 async fn code_cannot_break_the_driver() {
     let mut c = context();
+    c.run("Object.defineProperty(Object.prototype, 'value', {get() { return 66 }, set() {}, configurable: true}); 1")
+        .await;
+    assert!(c.again("6 * 7").await.error().message.contains("the value is lost"));
+    c.run("delete Object.prototype.value").await;
+    assert_eq!(c.again("6 * 7").await.text(), "42");
+    let gone = "[typeof SharedArrayBuffer, typeof Atomics].join()";
+    assert_eq!(context().run(gone).await.text(), "'undefined,undefined'");
+    let mut c = context();
     let hostile = "
         JSON.stringify = JSON.parse = () => 'forged';
         for (const key of ['keys', 'getOwnPropertyDescriptor', 'getPrototypeOf', 'is']) Object[key] = null;

@@ -216,6 +216,8 @@ async fn what_code_redefines_does_not_break_its_answers() {
     for code in [
         "*Sandkeep::run = sub { 'broken' }; 1",
         "undef &Sandkeep::run; 1",
+        "%INC = (); @INC = (); 1",
+        "undef &Scalar::Util::blessed; undef &Scalar::Util::reftype; 1",
         "delete $main::{'Sandkeep::'}; 1",
         "%Sandkeep:: = (); 1",
         "delete $Sandkeep::{run}; $Sandkeep::take = 5; 1",

@@ -77,6 +77,8 @@ async fn code_cannot_break_the_driver() {
         "import builtins; builtins._ = None; del builtins.display",
         "import sys; sys.excepthook = sys.displayhook = None",
         "import random; random.seed = random.Random = None",
+        "g = display.__globals__; g['prepare'] = lambda r: None; g['run'] = lambda c, n: 666",
+        "g = display.__globals__\nfor f in list(g.values()):\n    if hasattr(f, '__code__'): f.__code__ = (lambda *a: 666).__code__",
     ];
     for code in hostile {
         let mut c = context();
@@ -87,6 +89,17 @@ async fn code_cannot_break_the_driver() {
         assert_eq!(ran.text(), "4", "after {code}");
         let ran = c.run("1/0").await;
         assert_eq!(ran.error().name, "ZeroDivisionError", "after {code}");
+    }
+    // What leaves nothing to answer with is as if it had never been.
+    for code in [
+        "import sys; sys._getframe(1).f_globals.clear()",
+        "import gc; gc.unfreeze()\nfor o in gc.get_objects():\n    if type(o) is dict and o.get('__name__') == 'sandkeep': o.clear()",
+    ] {
+        let mut c = context();
+        c.run("kept = 4").await;
+        let ran = c.run(code).await;
+        assert!(ran.outcome.stopped.is_some(), "{code}: {ran:?}");
+        assert_eq!(c.again("kept").await.text(), "4", "after {code}");
     }
     let mut c = context();
     let hidden = "[m for m in __import__('sys').modules if 'sandkeep' in m] + [k for k in dir() if 'sandkeep' in k or k == 'execute']";

@@ -155,3 +155,40 @@ async fn what_code_redefines_harms_itself_alone() {
         assert_eq!(error, ("ArgumentError", "no"), "after {code}");
     }
 }
+
+#[tokio::test]
+async fn code_is_heard_whatever_became_of_numbers_and_arrays() {
+    for (code, back) in [
+        ("class Integer; alias old +; def +(o) = 42; end; 0", "class Integer; alias + old; end; 7"),
+        (
+            "class Integer; alias old <; def <(o) = false; end; 0",
+            "class Integer; alias < old; end; 7",
+        ),
+        (
+            "class Integer; alias old >; def >(o) = raise; end; 0",
+            "class Integer; alias > old; end; 7",
+        ),
+        (
+            "class Array; alias old <<; def <<(o) = self; end; 0",
+            "class Array; alias << old; end; 7",
+        ),
+        ("class Array; alias old []; def [](*) = nil; end; 0", "class Array; alias [] old; end; 7"),
+        (
+            "class Array; alias old length; def length = 0; end; 0",
+            "class Array; alias length old; end; 7",
+        ),
+        (
+            "class Array; alias old join; def join(*) = 9; end; 0",
+            "class Array; alias join old; end; 7",
+        ),
+        (
+            "class String; alias old bytesize; def bytesize = raise; end; 0",
+            "class String; alias bytesize old; end; 7",
+        ),
+    ] {
+        let mut c = context();
+        c.run(code).await;
+        assert_eq!(c.again(back).await.text(), "7", "{code}");
+        assert_eq!(c.run("[1, 2].sum").await.text(), "3", "after {code}");
+    }
+}

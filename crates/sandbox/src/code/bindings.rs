@@ -64,10 +64,20 @@ impl Bindings {
     /// The one that is asked for; the name counts more than the language.
     pub fn choose(&self, name: Option<&str>, language: Option<Language>) -> Result<&Binding> {
         match (name, language) {
-            (Some(name), _) => self.0.iter().find(|b| b.name == name).ok_or_else(|| {
-                let shown: String = name.chars().take(128).collect();
-                Error::invalid("binding", format!("unknown binding {shown:?}"))
-            }),
+            (Some(name), language) => {
+                let found = self.0.iter().find(|b| b.name == name).ok_or_else(|| {
+                    let shown: String = name.chars().take(128).collect();
+                    Error::invalid("binding", format!("unknown binding {shown:?}"))
+                })?;
+                match language {
+                    Some(other) if found.language() != Some(other) => {
+                        let other = other.as_str();
+                        let message = format!("the binding {name} does not speak {other}");
+                        Err(Error::invalid("language", message))
+                    }
+                    _ => Ok(found),
+                }
+            }
             (None, Some(language)) => {
                 let found = self.0.iter().find(|b| b.language() == Some(language));
                 found.ok_or_else(|| {

@@ -253,7 +253,8 @@ impl crate::Sandboxes {
             || interpreters.find(&row.engine).map_err(|e| of_interpreters(e, Some(&row.id)));
         let Some(snapshot) = &row.snapshot else { return newest() };
         if let Some(build) = interpreters.find_build(&snapshot.wasm, &snapshot.base) {
-            return Ok(build);
+            let sound = interpreters.is_sound(&build);
+            return sound.map(|()| build).map_err(|e| of_interpreters(e, Some(&row.id)));
         }
         let newest = newest()?;
         let message = format!(

@@ -5,10 +5,10 @@ use crate::errors;
 use crate::world::World;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
-use tokio::sync::Semaphore;
-use types::{ObjectId, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use types::{ObjectId, Owner, Result};
 use workspace::{Limits, Workspace};
 
 /// Workspaces that are kept; each has two descriptors.
@@ -20,6 +20,44 @@ const WATCHES: usize = 64;
 /// Long lists at once: each may have 64 MiB of text.
 const LISTS: usize = 8;
 
+/// Turns for what there may be so much of at once; an owner has half of them at most.
+pub(crate) struct Turns {
+    all: Arc<Semaphore>,
+    share: usize,
+    owners: Mutex<HashMap<Owner, Weak<Semaphore>>>,
+}
+
+/// One of them, until it is dropped: the owner's, and everybody's.
+pub struct Turn {
+    _own: OwnedSemaphorePermit,
+    _all: OwnedSemaphorePermit,
+}
+
+impl Turns {
+    fn new(count: usize) -> Self {
+        let all = Arc::new(Semaphore::new(count));
+        Self { all, share: count / 2, owners: Mutex::default() }
+    }
+
+    /// Waits for one. Cancel-safe. They are never closed.
+    pub async fn take(&self, owner: &Owner) -> Option<Turn> {
+        let own = self.of(owner).acquire_owned().await.ok()?;
+        let all = self.all.clone().acquire_owned().await.ok()?;
+        Some(Turn { _own: own, _all: all })
+    }
+
+    fn of(&self, owner: &Owner) -> Arc<Semaphore> {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = owners.get(owner).and_then(Weak::upgrade) {
+            return own;
+        }
+        owners.retain(|_, own| own.strong_count() > 0);
+        let own = Arc::new(Semaphore::new(self.share));
+        owners.insert(owner.clone(), Arc::downgrade(&own));
+        own
+    }
+}
+
 struct Kept {
     id: (u64, u64),
     workspace: Workspace,
@@ -29,18 +67,18 @@ struct Kept {
 /// The workspaces that are in use, and what all of them share.
 pub(crate) struct Workspaces {
     kept: Mutex<HashMap<ObjectId, Kept>>,
-    pub archives: Arc<Semaphore>,
-    pub watches: Arc<Semaphore>,
-    pub lists: Arc<Semaphore>,
+    pub archives: Turns,
+    pub watches: Turns,
+    pub lists: Turns,
 }
 
 impl Default for Workspaces {
     fn default() -> Self {
         Self {
             kept: Mutex::default(),
-            archives: Arc::new(Semaphore::new(ARCHIVES)),
-            watches: Arc::new(Semaphore::new(WATCHES)),
-            lists: Arc::new(Semaphore::new(LISTS)),
+            archives: Turns::new(ARCHIVES),
+            watches: Turns::new(WATCHES),
+            lists: Turns::new(LISTS),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! What takes its time: uploads, downloads, archives, watches. Each keeps the sandbox busy for as
 //! long as it lives, goes at the pace of the other side, and ends when the sandbox goes.
 
+use super::keep::{Turn, Turns};
 use super::lease::Lease;
 use super::{Files, parse};
 use crate::errors;
 use std::io::{self, BufWriter, Read, Write};
 use std::ops::Range;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use types::{Error, ErrorCode, FileOperation, Result, UnpackResult, WatchEvent, WriteFileResult};
 use workspace::{FilePath, Reading, Unpacked, Upload, Watcher};
@@ -38,7 +39,8 @@ impl Files {
         let open = move |workspace: &workspace::Workspace| workspace.read(&at);
         let reading = self.work(operation, &path, open).await?;
         let left = 0..reading.size();
-        Ok(Download { lease: Lease::new(self.busy), path, reading: Some(reading), left })
+        let (size, tag) = (reading.size(), reading.tag().to_owned());
+        Ok(Download { lease: Lease::new(self.busy, reading), path, size, tag, left })
     }
 
     /// Begins to write a tree, or one file, as a tar archive.
@@ -55,7 +57,7 @@ impl Files {
             drop(turn);
             done
         });
-        Ok(Packed { lease: Lease::new(self.busy), path, pieces, work: Some(work) })
+        Ok(Packed { lease: Lease::new(self.busy, pieces), path, work: Some(work) })
     }
 
     /// Begins to unpack a tar archive in a directory.
@@ -82,16 +84,12 @@ impl Files {
         let at = path.clone();
         let watch = move |workspace: &workspace::Workspace| workspace.watch(&at);
         let watcher = self.work(operation, &path, watch).await?;
-        let lease = Lease::new(self.busy);
-        Ok(Changes { lease, path, watcher: Some(watcher), _turn: turn })
+        Ok(Changes { lease: Lease::new(self.busy, (watcher, turn)), path, over: false })
     }
 
-    pub(super) async fn turn(
-        &self,
-        turns: &std::sync::Arc<Semaphore>,
-    ) -> Result<OwnedSemaphorePermit> {
-        let turn = tokio::time::timeout(TURN, turns.clone().acquire_owned()).await;
-        turn.ok().and_then(std::result::Result::ok).ok_or_else(|| {
+    pub(super) async fn turn(&self, turns: &Turns) -> Result<Turn> {
+        let turn = tokio::time::timeout(TURN, turns.take(self.busy.owner())).await;
+        turn.ok().flatten().ok_or_else(|| {
             Error::new(
                 ErrorCode::TooManyRequests,
                 "too many archives, watches or long lists are under way",
@@ -141,21 +139,22 @@ impl Uploading {
 
 /// A file that is being read.
 pub struct Download {
-    lease: Lease,
+    lease: Lease<Reading>,
     path: FilePath,
-    reading: Option<Reading>,
+    size: u64,
+    tag: String,
     left: Range<u64>,
 }
 
 impl Download {
     /// Its length, bytes.
     pub fn size(&self) -> u64 {
-        self.reading.as_ref().map_or(0, Reading::size)
+        self.size
     }
 
     /// Differs where the contents may differ.
     pub fn tag(&self) -> &str {
-        self.reading.as_ref().map_or("", Reading::tag)
+        &self.tag
     }
 
     /// Reads only this part of it. Errors: `RANGE_NOT_SATISFIABLE` where there is none of it.
@@ -174,7 +173,8 @@ impl Download {
         if self.left.is_empty() {
             return Ok(None);
         }
-        let reading = self.reading.take().ok_or_else(broken)?;
+        let mut held = self.lease.take().ok_or_else(errors::destroyed)?;
+        let reading = held.take().ok_or_else(broken)?;
         let offset = self.left.start;
         let length = usize::try_from(self.left.end - offset).unwrap_or(PIECE).min(PIECE);
         let read = move || reading.at(offset, length).map(|piece| (reading, piece));
@@ -184,7 +184,7 @@ impl Download {
         };
         let read = read.map_err(|e| errors::internal("reading a file", e))?;
         let (reading, piece) = read.map_err(|e| e.public(FileOperation::Read, &self.path))?;
-        self.reading = Some(reading);
+        *held = Some(reading);
         self.left.start += piece.len() as u64;
         Ok(Some(piece))
     }
@@ -196,17 +196,18 @@ fn broken() -> Error {
 
 /// A tree that is being written as an archive.
 pub struct Packed {
-    lease: Lease,
+    lease: Lease<mpsc::Receiver<Vec<u8>>>,
     path: FilePath,
-    pieces: mpsc::Receiver<Vec<u8>>,
     work: Option<JoinHandle<workspace::Result<()>>>,
 }
 
 impl Packed {
     /// The next bytes; `None` at the end. An error means that what came before is not all.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut held = self.lease.take().ok_or_else(errors::destroyed)?;
+        let pieces = held.as_mut().ok_or_else(broken)?;
         let piece = tokio::select! {
-            piece = self.pieces.recv() => piece,
+            piece = pieces.recv() => piece,
             () = self.lease.aborted() => return Err(errors::destroyed()),
         };
         if piece.is_some() {
@@ -270,23 +271,26 @@ impl Unpacking {
 
 /// Changes below a directory.
 pub struct Changes {
-    lease: Lease,
+    lease: Lease<(Watcher, Turn)>,
     path: FilePath,
-    watcher: Option<Watcher>,
-    _turn: OwnedSemaphorePermit,
+    over: bool,
 }
 
 impl Changes {
     /// The next event; `None` after [`WatchEvent::Gone`]. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<WatchEvent>> {
-        let Some(watcher) = &mut self.watcher else { return Ok(None) };
-        let event = tokio::select! {
-            event = watcher.next() => event,
-            () = self.lease.aborted() => {
-                self.watcher = None;
-                return Ok(Some(WatchEvent::Gone));
-            }
+        if self.over {
+            return Ok(None);
+        }
+        let mut held = self.lease.take();
+        let event = match held.as_mut().and_then(|held| held.as_mut()) {
+            Some((watcher, _)) => tokio::select! {
+                event = watcher.next() => event,
+                () = self.lease.aborted() => Ok(Some(WatchEvent::Gone)),
+            },
+            None => Ok(Some(WatchEvent::Gone)),
         };
+        self.over = matches!(event, Ok(Some(WatchEvent::Gone)));
         event.map_err(|error| error.public(FileOperation::Watch, &self.path))
     }
 }

@@ -95,6 +95,12 @@ fn file(to: &Path, name: &[u8]) -> anyhow::Result<Target> {
         None if is_directory(to.as_os_str().as_bytes()) => {
             Err(Failure::new(format!("the directory {} is not there", to.display())).into())
         }
+        // A device or a FIFO would be gone for good, and nothing would have been written to it.
+        Some(false) if std::fs::metadata(to).is_ok_and(|there| !there.is_file()) => {
+            let text = format!("{} is neither a file nor a directory", to.display());
+            let hint = "`-` as DST is standard output, with an archive";
+            Err(Failure::new(text).hint(hint).into())
+        }
         _ => {
             let name = to.file_name().ok_or_else(|| Failure::new("DST has no name"))?;
             Ok(Target::File(unpack::open(&above(to))?, name.as_bytes().to_vec()))

@@ -290,9 +290,20 @@ static JSValue run(const char *code, size_t length, const char *name)
     JSValue result = JS_PromiseResult(user, promise);
     switch (JS_PromiseState(user, promise)) {
     case JS_PROMISE_FULFILLED: {
-        JSValue value = JS_GetPropertyStr(user, result, "value");
+        /* Its own property, whatever all objects have of that name. */
+        JSPropertyDescriptor own = { .value = JS_UNDEFINED, .getter = JS_UNDEFINED, .setter = JS_UNDEFINED };
+        JSAtom name = JS_NewAtom(user, "value");
+        int found = name == JS_ATOM_NULL ? -1 : JS_GetOwnProperty(user, &own, result, name);
+        JS_FreeAtom(user, name);
         JS_FreeValue(user, result);
-        return value;
+        if (found < 0)
+            return JS_EXCEPTION;
+        if (!found)
+            return JS_ThrowPlainError(user, "the value is lost: something is defined for all objects "
+                                      "that takes it");
+        JS_FreeValue(user, own.getter);
+        JS_FreeValue(user, own.setter);
+        return own.value;
     }
     case JS_PROMISE_REJECTED:
         return JS_Throw(user, result);

@@ -1,6 +1,9 @@
 // Globals of the realm that code runs in: console, process, timers, display.
 (function (native) {
   "use strict";
+  // There are no threads to share memory with.
+  delete globalThis.SharedArrayBuffer;
+  delete globalThis.Atomics;
   const hidden = (object, key, value) =>
     Object.defineProperty(object, key, { value, writable: true, configurable: true, enumerable: false });
   const expose = (members) => {

@@ -46,11 +46,12 @@ my @FORMS = (['to_html', 'text/html'], ['to_svg', 'image/svg+xml'], ['to_png', '
 
 my ($emit, $enter) = (\&Sandkeep::emit, \&Sandkeep::enter);
 delete @Sandkeep::{qw(emit enter)};
-my $blessed = \&Scalar::Util::blessed;
-my $reftype = \&Scalar::Util::reftype;
+# Operators, and no subs that code could undefine.
+my $blessed = sub { builtin::blessed($_[0]) };
 my $base64 = \&MIME::Base64::encode_base64;
 my $getcwd = \&Cwd::getcwd;
 my $stdin = *STDIN{IO};
+my %PRAGMAS = map { $_ => $INC{$_} } grep { /\A(?:feature|strict|utf8|warnings)\.pm\z/ } keys %INC;
 
 # The guest's variables that were declared outside of blocks: name with sigil => reference.
 my %lexicals;
@@ -289,7 +290,11 @@ $run = sub {
         local $SIG{__DIE__} = $mine;
         sandkeep_exit: for my $tail ($taking, '') {
             my @arguments = ((map { $lexicals{$_} } @kept), "#line 1 \"$line\"\n$code$tail");
+            # What our part of the text needs, whatever became of its names.
+            @main::INC{keys %PRAGMAS} = values %PRAGMAS;
             ($value, $error) = $enter->($text, @arguments);
+            # Our part did not even begin.
+            $error //= $@ || 'the interpreter lost what it needs to run code';
             # Code that ends too early is to hear of its own last line, not of ours.
             last unless length $tail && !ref $error && $error =~ /, at (?:EOF|end of line)$/m
                 && $error =~ /\QExecution of $line aborted due to compilation errors.\E\n\z/;

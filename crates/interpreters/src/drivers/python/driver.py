@@ -1,7 +1,7 @@
-# Runs code in a context. This module's globals are nobody's but the host's, which calls
-# `execute` by its address: no name leads here. What is needed of other modules is held by
-# reference, and the built-ins are a copy, so that code may rebind its own, or empty
-# sys.modules, and still be answered.
+# Runs code in a context. The host calls `execute` by its address: no name leads here. What is
+# needed of other modules is held by reference, and the built-ins are a copy, so that code may
+# rebind its own, or empty sys.modules, and still be answered. Code can find these globals all the
+# same, by a frame or a function of theirs: what it changes there is put back before the next run.
 
 import _ast
 import _host
@@ -158,14 +158,22 @@ def is_figure(value):
     return any(c.__name__ == "Figure" and c.__module__ == "matplotlib.figure" for c in type(value).__mro__)
 
 
-def picture(figure):
-    """A figure as PNG."""
+def picture(figure, kind):
+    """A figure as PNG or SVG."""
     canvas = figure.canvas
     if not hasattr(canvas, "print_png"):
         canvas = modules["matplotlib.backends.backend_agg"].FigureCanvasAgg(figure)
     data = _io.BytesIO()
-    canvas.print_figure(data, format="png", dpi=figure.dpi, bbox_inches="tight", facecolor=figure.get_facecolor())
+    canvas.print_figure(data, format=kind, dpi=figure.dpi, bbox_inches="tight", facecolor=figure.get_facecolor())
     return data.getvalue()
+
+
+def take_figure(found, figure):
+    """PNG; SVG too where that is what figures are saved as."""
+    if "image/png" not in found:
+        form(found, "image/png", picture(figure, "png"))
+    if "image/svg+xml" not in found and modules["matplotlib"].rcParams["savefig.format"] == "svg":
+        form(found, "image/svg+xml", picture(figure, "svg").decode())
 
 
 def rich(value):
@@ -180,8 +188,8 @@ def rich(value):
                 make = getattr_safely(value, name)
                 if make:
                     quietly(lambda: form(found, mime, make()))
-        if "image/png" not in found and is_figure(value):
-            quietly(lambda: form(found, "image/png", picture(value)))
+        if is_figure(value):
+            quietly(take_figure, found, value)
     if "json" not in found:
         quietly(lambda: found.__setitem__("json", exact(value, [JSON_MAX])))
     if "text" not in found:
@@ -233,7 +241,10 @@ def display(*values, raw=False, **options):
             continue
         found = {}
         for mime, data in dict(value).items():
-            form(found, mime, data)
+            try:
+                form(found, mime, data)
+            except Inexact:
+                raise ValueError(f"{mime}: not every reader of JSON would take it for the same value") from None
         found.setdefault("text", '""')
         emit(as_object(found))
 
@@ -560,9 +571,13 @@ def simple_traceback(kind, message, trace):
     return lines
 
 
-def execute(request):
+def execute(request, itself=None, restore=None, kept=(), codes=()):
     if not request:
-        return execute  # the host's own reference, which it never gives back
+        return itself  # the host's own reference, which it never gives back
+    restore(kept)
+    for function, code in codes:
+        if function.__code__ is not code:
+            function.__code__ = code
     request = parse_json(request.decode(), 0)[0]
     state.count += 1
     name = f"<code {state.count}>"
@@ -620,10 +635,21 @@ def install(imports):
             del names[name]
     base_modules.update(modules)
     state.path = list(sys.path)
+    act = hide()
     gc.collect()
     # What the base has is never looked at again: looking would write to all of it.
     gc.freeze()
-    _host.call(b"A%d" % id(execute))
+    _host.call(b"A%d" % id(act))
+
+
+def hide():
+    """Takes its name from `execute`, and gives it what it puts back before each run."""
+    act = ours.pop("execute")
+    del ours["install"], ours["hide"]
+    functions = [value for value in ours.values() if type(value) is types.FunctionType]
+    codes = tuple([(function, function.__code__) for function in functions])
+    act.__defaults__ = (act, ours.update, tuple(ours.items()), codes)
+    return act
 
 
 ours = globals()

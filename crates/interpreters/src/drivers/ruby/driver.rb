@@ -67,10 +67,15 @@ Object.new.tap do |driver|
     DOOR = ::JS.method(:eval)
     INBOX = DOOR.call("")
     TEXT_OF = ::JS::Object.instance_method(:to_s)
-    INDEX = ::String.instance_method(:byteindex)
-    SLICE = ::String.instance_method(:byteslice)
-    SPLIT = ::String.instance_method(:split)
+    EMPTY = ::String.instance_method(:empty?)
+    ENCODE = ::String.instance_method(:force_encoding)
+    HASH_OF = ::Hash.method(:[])
+    MAP = ::Array.instance_method(:map)
     NUMBER = ::String.instance_method(:to_i)
+    SPACE = / /
+    FIELD = { " " => "a" }.freeze
+    SPLIT = ::String.instance_method(:split)
+    UNPACK = ::String.instance_method(:unpack)
 
     CLASS = ::Kernel.instance_method(:class)
     INSTANCE = ::Kernel.instance_method(:instance_of?)
@@ -118,28 +123,14 @@ Object.new.tap do |driver|
         (error || "null") + "}"
     end
 
-    # Code, working directory, name of the code, seed or nil, environment.
+    # Code, working directory, name of the code, seed or nil, environment. Without arithmetic and
+    # without methods of arrays: code may have made them anything, and is to be heard all the same.
     def request
-      text = TEXT_OF.bind_call(INBOX)
-      head = INDEX.bind_call(text, "\n")
-      sizes = SPLIT.bind_call(SLICE.bind_call(text, 0, head), " ")
-      texts = []
-      place = head + 1
-      at = 0
-      while at < sizes.length
-        size = NUMBER.bind_call(sizes[at])
-        texts << SLICE.bind_call(text, place, size)
-        place += size
-        at += 1
-      end
-      code, cwd, line, seed = texts
-      environment = {}
-      at = 4
-      while at < texts.length
-        environment[texts[at]] = texts[at + 1]
-        at += 2
-      end
-      [code, cwd, line, seed == "" ? nil : NUMBER.bind_call(seed), environment]
+      head, rest = SPLIT.bind_call(TEXT_OF.bind_call(INBOX), "\n", 2)
+      texts = UNPACK.bind_call(rest, "a#{GSUB.bind_call(head, SPACE, FIELD)}")
+      code, cwd, line, seed, *environment = MAP.bind_call(texts) { |text| ENCODE.bind_call(text, UTF8) }
+      seed = EMPTY.bind_call(seed) ? nil : NUMBER.bind_call(seed)
+      [code, cwd, line, seed, HASH_OF.call(*environment)]
     end
 
     # A result as JSON: text, json where nothing is lost, further forms.
