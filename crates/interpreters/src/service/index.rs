@@ -42,6 +42,8 @@ impl List {
 fn look_through(cache: Cache, list: Weak<List>) {
     let look = move || {
         std::thread::sleep(LOOK);
+        // Of this thread alone: whoever runs code goes first.
+        let _ = rustix::process::nice(19);
         let Some(all) = list.upgrade() else { return };
         let old = all.usable.iter().filter(|build| !all.current.contains(build));
         for build in all.current.iter().chain(old) {
