@@ -202,7 +202,7 @@ fn a_stop_that_comes_after_mains_end_is_not_its_reason() {
     let mut wanted = request();
     let script = "while [ ! -e /workspace/go ]; do sleep 0.02; done; exit 7";
     wanted.entrypoint = Some(["sh", "-c", script].map(String::from).to_vec());
-    let mut instance = create(&helper, Dirs::new(busybox), &wanted);
+    let instance = create(&helper, Dirs::new(busybox), &wanted);
     let supervisor = spawner::pidfd_open(instance.file.supervisor_pid).expect("pidfd");
     // Held still, so that main's end and the order wait for it together.
     spawner::signal(supervisor.as_fd(), 19).expect("SIGSTOP");
@@ -211,7 +211,9 @@ fn a_stop_that_comes_after_mains_end_is_not_its_reason() {
     let note = Some("too late".to_owned());
     instance.send(&ToSupervisor::Stop { grace_ms: 0, why: StopWhy::Stopped, note });
     spawner::signal(supervisor.as_fd(), 18).expect("SIGCONT");
-    let exit = instance.ended();
+    // By the file: the order, unread at the supervisor's end, may reset the connection.
+    wait_until("its end is written", || instance.dirs.path("run/exit").exists());
+    let exit = instance.exit_file();
     assert_eq!((exit.main, exit.by, exit.note), (Some(7 << 8), EndedBy::Itself, None));
     instance.leaves_nothing();
 }
