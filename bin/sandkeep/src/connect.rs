@@ -46,11 +46,12 @@ pub fn admin_socket(data: &Path) -> PathBuf {
     data.join(ADMIN)
 }
 
-/// Whether a file is there. Not to be allowed to know is an error: what is there may be in use.
-fn is_there(path: &Path) -> anyhow::Result<bool> {
+/// Whether a file of a data directory is there. Not to be allowed to know is an error where the
+/// directory was named: what is there may be in use. One that nobody named is not meant then.
+fn is_there(path: &Path, named: bool) -> anyhow::Result<bool> {
     match std::fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+        Err(error) if named && error.kind() == ErrorKind::PermissionDenied => {
             let dir = path.parent().unwrap_or(path).display();
             let text = format!("this user may not look into the data directory {dir}");
             Err(Failure::new(text).hint("be the user whose it is, or use --url and a token").into())
@@ -75,8 +76,7 @@ pub fn client(global: &Global) -> anyhow::Result<Client> {
     if let Ok(data) = &data {
         let socket = admin_socket(data);
         let named = global.data.is_some();
-        // Where nobody named it, one that is not ours is not meant.
-        if is_there(&socket).or_else(|error| if named { Err(error) } else { Ok(false) })? {
+        if is_there(&socket, named)? {
             return Ok(Client::unix(&socket, None, owner)?);
         }
         if named {
@@ -144,10 +144,10 @@ async fn find(global: &Global, data: &Path, make: bool) -> anyhow::Result<Found>
     if global.url.as_deref().is_some_and(|url| !url.is_empty()) {
         return Ok(Found::Server(client(global)?));
     }
-    let socket = admin_socket(data);
+    let (socket, named) = (admin_socket(data), global.data.is_some());
     let mut tries = 0;
     loop {
-        if is_there(&socket)? {
+        if is_there(&socket, named)? {
             let client = Client::unix(&socket, None, None)?;
             match client.healthz().await {
                 // One that was killed leaves its socket behind.
@@ -156,7 +156,8 @@ async fn find(global: &Global, data: &Path, make: bool) -> anyhow::Result<Found>
             }
         }
         // Of a restore that was not finished the store tells.
-        let bare = !is_there(&data.join("store.db"))? && !is_there(&data.join(store::UNFINISHED))?;
+        let bare = !is_there(&data.join("store.db"), named)?
+            && !is_there(&data.join(store::UNFINISHED), named)?;
         if bare && !make {
             return Ok(Found::Server(client(global)?));
         }

@@ -294,6 +294,10 @@ XDG_DATA_HOME="$1/home" setpriv --reuid 65534 --regid 65534 --clear-groups \
     "$SANDKEEP" token create --owner ada || status=$?
 test $status = 125
 "$SANDKEEP" token ls --data "$1/none" && exit 1
+mkdir -m 700 "$1/closed"
+nobody='setpriv --reuid 65534 --regid 65534 --clear-groups'
+XDG_DATA_HOME="$1/closed" $nobody "$SANDKEEP" ls
+$nobody "$SANDKEEP" ls --data "$1/closed" 2>&1 | grep -q 'may not look into the data directory'
 "$SANDKEEP" token create --data "$1/served" --scope admin
 "#;
     let place = tempfile::tempdir().expect("a directory");

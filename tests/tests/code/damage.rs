@@ -77,6 +77,7 @@ async fn on_a_full_disk_the_context_is_as_before() {
     let mut server = started(builder().args(&["--disk-floor", "0"]).data(&data)).await;
     let id = context(&server, "s", "JAVASCRIPT").await;
     run(&server, "s", &id, "let x = 41").await;
+    let never_run = context(&server, "s", "JAVASCRIPT").await;
     let fill = small.0.path().join("fill");
     let mut file = std::fs::File::create(&fill).expect("a file");
     for size in [1 << 20, 4096, 1] {
@@ -90,12 +91,15 @@ async fn on_a_full_disk_the_context_is_as_before() {
         .expect_error(507, "EXECUTION_NOT_SAVED");
     assert_eq!(error["context"]["contextId"], id);
     assert_eq!(error["context"]["rolledBack"], true);
+    let first = ask(&server, "s", &never_run, json!({ "code": "let y = 1" })).await;
+    first.expect_error(507, "EXECUTION_NOT_SAVED");
     let context = told(&server, "s", &id).await;
     assert_eq!((&context["executions"], &context["snapshot"]["stale"]), (&json!(1), &json!(true)));
     assert_eq!(packs(&server, "s", &id).len(), 1, "nothing of it is left");
     std::fs::remove_file(&fill).expect("removed");
     let answer = run(&server, "s", &id, "x").await;
     assert_eq!(text(&answer), "41", "as before it");
+    assert_eq!(text(&run(&server, "s", &never_run, "typeof y").await), "'undefined'");
     let context = told(&server, "s", &id).await;
     assert_eq!((&context["executions"], &context["snapshot"]["stale"]), (&json!(2), &json!(false)));
     // The last one, and the one before, which the next is written over.

@@ -47,7 +47,12 @@ fn look_through(cache: Cache, list: Weak<List>) {
         let Some(all) = list.upgrade() else { return };
         let old = all.usable.iter().filter(|build| !all.current.contains(build));
         for build in all.current.iter().chain(old) {
-            if let Err(error) = engines::check(&cache, build) {
+            // What lasts is damage: descriptors that were short for a moment are none.
+            let checked = engines::check(&cache, build).or_else(|_| {
+                std::thread::sleep(LOOK);
+                engines::check(&cache, build)
+            });
+            if let Err(error) = checked {
                 let what = match error {
                     engines::Error::Damaged { file, what } => format!("{}: {what}", file.display()),
                     other => other.to_string(),

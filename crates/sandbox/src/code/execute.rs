@@ -268,8 +268,11 @@ impl Execution {
         let writing = workspace.writing(room);
         // A context that was never saved runs while its directory is made.
         let (made, done) = tokio::join!(directory, worker.execute(job, events));
-        if let (Err(error), Err(WorkerError::Save(_) | WorkerError::Pack { .. })) = (made, &done) {
-            return Err(error);
+        match (made, &done) {
+            // Nothing ran.
+            (Err(error), Err(WorkerError::Pack { .. })) => return Err(error),
+            (Err(error), Err(WorkerError::Save(_))) => return Err(super::not_saved(&error)),
+            _ => {}
         }
         let done = match done {
             Err(WorkerError::WorkerDied) => return Ok(died(&row.cwd)),
