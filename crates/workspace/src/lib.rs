@@ -22,6 +22,7 @@ mod read;
 mod resolve;
 mod tree;
 mod watch;
+pub mod way;
 mod write;
 
 pub use archive::{Archive, Unpacked};

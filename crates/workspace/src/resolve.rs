@@ -3,21 +3,17 @@
 //! The kernel does it: every name is opened by openat2 with RESOLVE_BENEATH, so that a directory
 //! that becomes a link meanwhile changes what is found and never where it is. One thing the
 //! kernel cannot know is that a link to `/workspace/x` stays inside; where it says that a link
-//! leads out, the path is walked name by name, each step beneath the one before, and such a link
-//! starts again at the root. A link to anywhere else is refused.
+//! leads out, the path is walked name by name, each step beneath the one before ([`way`]), and such
+//! a link starts again at the root. A link to anywhere else is refused.
 
 use crate::error::Error;
 use crate::path::FilePath;
+use crate::way::{self, Found, Root, Start};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Links on one way, as the kernel has it.
-const LINKS: usize = 40;
-/// Directories that are held open on one way.
-const DEPTH: usize = 1024;
 /// How often a walk that the kernel could not make sure of is tried again.
 const TRIES: usize = 16;
 
@@ -117,56 +113,21 @@ fn text(names: &[CString]) -> CString {
     CString::new(FilePath::relative(names)).unwrap_or_default()
 }
 
-/// Walks name by name. Each directory is opened beneath the one before it, so that the way can
-/// leave the workspace only by a link, and links are read here.
+/// Walks name by name, as links to `/workspace/x` need it: see [`crate::way`].
 fn walk(root: impl AsFd, names: &[CString], follow: bool) -> Result<Place, Error> {
-    let mut way = vec![place_at(root, c".", OFlags::DIRECTORY)?];
-    let mut todo: VecDeque<CString> = names.iter().cloned().collect();
-    let mut links = 0;
-    while let (Some(here), Some(name)) = (way.last(), todo.pop_front()) {
-        if name.as_bytes() == b".." {
-            if way.len() == 1 {
-                return Err(Error::Denied("a link leads out of /workspace"));
-            }
-            way.pop();
-            continue;
+    let dir = root.as_fd();
+    let roots = [Root { path: b"/workspace", dir: Some(dir) }];
+    let start = Start { dir, root: 0, below: false };
+    match way::walk(&roots, start, &FilePath::relative(names), follow) {
+        Ok(Found::Spot(spot)) => Ok(Place { dir: spot.dir, name: spot.name }),
+        Ok(Found::Outside(_)) | Err(Errno::XDEV) => {
+            Err(Error::Denied("a link leads out of /workspace"))
         }
-        let last = todo.is_empty();
-        let found = match place_at(here, &name, OFlags::NOFOLLOW) {
-            Err(Error::NotFound) if last => {
-                return Ok(Place { dir: here.try_clone()?, name: Some(name) });
-            }
-            found => found?,
-        };
-        match kind(&found)? {
-            FileType::Symlink if last && !follow => {
-                return Ok(Place { dir: here.try_clone()?, name: Some(name) });
-            }
-            FileType::Symlink => {
-                links += 1;
-                if links > LINKS {
-                    return Err(Error::System(Errno::LOOP));
-                }
-                let target = rustix::fs::readlinkat(&found, c"", Vec::new())?;
-                let (absolute, target) = target_names(target.as_bytes())?;
-                if absolute {
-                    way.truncate(1);
-                }
-                for name in target.into_iter().rev() {
-                    todo.push_front(name);
-                }
-                if todo.len() > DEPTH * LINKS {
-                    return Err(Error::System(Errno::LOOP));
-                }
-            }
-            _ if last => return Ok(Place { dir: here.try_clone()?, name: Some(name) }),
-            FileType::Directory if way.len() < DEPTH => way.push(found),
-            FileType::Directory => return Err(Error::Malformed("the path is too deep")),
-            _ => return Err(Error::NotDirectory),
+        Err(Errno::NAMETOOLONG) => {
+            Err(Error::Malformed("the path is too deep, or a name in it too long"))
         }
+        Err(error) => Err(error.into()),
     }
-    let dir = way.pop().ok_or(Error::NotFound)?;
-    Ok(Place { dir, name: None })
 }
 
 /// The names of a link's target, and whether it starts at `/workspace`.

@@ -97,11 +97,13 @@ fn links_that_stay_inside_are_followed() {
     symlink("a/b", bench.on_disk("relative")).unwrap();
     symlink("/workspace/a/b", bench.on_disk("absolute")).unwrap();
     symlink("../../a/b/file", bench.on_disk("a/b/up")).unwrap();
+    symlink("../../../workspace/a/b/file", bench.on_disk("a/b/round")).unwrap();
     symlink("/workspace/a/b/new", bench.on_disk("dangling")).unwrap();
     symlink("/workspace", bench.on_disk("root")).unwrap();
     symlink("loop", bench.on_disk("loop")).unwrap();
     symlink("/workspace/absolute-loop", bench.on_disk("absolute-loop")).unwrap();
-    for path in ["relative/file", "absolute/file", "a/b/up", "absolute/up", "root/a/b/file"] {
+    let paths = ["relative/file", "absolute/file", "a/b/up", "absolute/up", "root/a/b/file"];
+    for path in paths.into_iter().chain(["a/b/round", "relative/round"]) {
         assert_eq!(bench.get(path).unwrap(), b"inside", "{path}");
     }
     bench.put("dangling", "made").unwrap();

@@ -1,7 +1,7 @@
 //! The table of open descriptors.
 
 use super::errno::Errno;
-use super::places::{FIRST, PlaceKind, Places};
+use super::places::{FIRST, Last, PlaceKind, Places};
 use super::rights;
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
@@ -227,6 +227,16 @@ pub(crate) enum Start<'a> {
     },
 }
 
+impl<'a> Start<'a> {
+    /// The directory, where a guest may change what lies in it.
+    pub(crate) fn writable(self) -> Result<(BorrowedFd<'a>, Location), Errno> {
+        match self {
+            Start::Host { dir, at, writable: true } => Ok((dir, at)),
+            _ => Err(Errno::ROFS),
+        }
+    }
+}
+
 impl Fds {
     /// The directory behind a descriptor.
     pub(crate) fn start(&self, fd: u32) -> Result<Start<'_>, Errno> {
@@ -251,12 +261,17 @@ impl Fds {
         }
     }
 
+    /// The last name of a path from a descriptor's directory, and where it lies.
+    pub(crate) fn last<'a>(&'a self, fd: u32, path: &'a [u8]) -> Result<Last<'a>, Errno> {
+        self.places.last(self.start(fd)?, path)
+    }
+
     fn place(&self, place: usize) -> Result<&super::places::Place, Errno> {
         self.places.get(place).ok_or(Errno::BADF)
     }
 
     /// Whether a guest may change what lies in a place.
     pub(crate) fn writable(&self, place: usize) -> Result<bool, Errno> {
-        Ok(matches!(self.place(place)?.kind, PlaceKind::Host { writable: true, .. }))
+        self.place(place).map(|_| self.places.writable(place))
     }
 }

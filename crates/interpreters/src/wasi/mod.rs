@@ -22,6 +22,7 @@ mod rights;
 mod room;
 mod saved;
 mod stat;
+mod ways;
 
 pub use clocks::{Clocks, CpuMeter};
 pub use linker::{add_to_linker, define_unknown};

@@ -5,23 +5,12 @@ use super::errno::Errno;
 use super::fds::{Location, Start};
 use super::mem::Mem;
 use super::paths::FOLLOW;
-use super::places::{Last, WORKSPACE, last};
+use super::places::{Last, WORKSPACE};
 use super::stat::{FileKind, kind_of};
 use rustix::fs::{AtFlags, Mode};
-use std::os::fd::BorrowedFd;
 
 /// Longest target of a symbolic link, bytes.
 const TARGET_MAX: u32 = 4095;
-
-impl<'a> Start<'a> {
-    /// The directory, where a guest may change what lies in it.
-    pub(crate) fn writable(self) -> Result<(BorrowedFd<'a>, Location), Errno> {
-        match self {
-            Start::Host { dir, at, writable: true } => Ok((dir, at)),
-            _ => Err(Errno::ROFS),
-        }
-    }
-}
 
 /// What goes when a name goes: its entry, and its bytes if it is the file's only name.
 fn weight(last: &Last<'_>) -> Option<u64> {
@@ -45,9 +34,8 @@ impl Wasi {
         path: &'a [u8],
         make: impl FnOnce(&Last<'a>) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let (dir, at) = self.fds.start(dirfd)?.writable()?;
-        let last = last(dir, path)?;
-        if at.place != WORKSPACE {
+        let last = self.fds.last(dirfd, path)?.changeable()?;
+        if last.place() != WORKSPACE {
             return make(&last);
         }
         self.room.take_entry()?;
@@ -106,14 +94,12 @@ impl Wasi {
         new_len: u32,
     ) -> Result<(), Errno> {
         let (old, new) = (mem.get(old, old_len)?, mem.get(new, new_len)?);
-        let (from, from_at) = self.fds.start(old_fd)?.writable()?;
-        let from = last(from, old)?;
-        let (to, to_at) = self.fds.start(new_fd)?.writable()?;
-        let to = last(to, new)?;
+        let from = self.fds.last(old_fd, old)?.changeable()?;
+        let to = self.fds.last(new_fd, new)?.changeable()?;
         if from.slash || to.slash {
             return Err(Errno::NOTDIR);
         }
-        if from_at.place != to_at.place {
+        if from.place() != to.place() {
             return Err(Errno::XDEV);
         }
         let stat = rustix::fs::statat(&from.parent, from.name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -123,7 +109,7 @@ impl Wasi {
             FileKind::Link => return Err(Errno::LOOP),
             _ => return Err(Errno::PERM),
         }
-        let quota = to_at.place == WORKSPACE;
+        let quota = to.place() == WORKSPACE;
         if quota {
             self.room.take_entry()?;
         }
@@ -147,13 +133,10 @@ impl Wasi {
         used: u32,
     ) -> Result<(), Errno> {
         let path = mem.get(path, path_len)?;
-        let target = match self.fds.start(dirfd)? {
-            Start::Virtual { .. } => return Err(Errno::INVAL),
-            Start::Host { dir, .. } => {
-                let last = last(dir, path)?;
-                rustix::fs::readlinkat(&last.parent, last.name, Vec::new())?.into_bytes()
-            }
-        };
+        // `/` and `/dev`, which cannot be changed, hold no links.
+        let none = |e| if e == Errno::ROFS { Errno::INVAL } else { e };
+        let last = self.fds.last(dirfd, path).map_err(none)?;
+        let target = rustix::fs::readlinkat(&last.parent, last.name, Vec::new())?.into_bytes();
         let len = target.len().min(buf_len as usize);
         mem.put(buf, &target[..len])?;
         mem.put_u32(used, len as u32)
@@ -167,10 +150,9 @@ impl Wasi {
         path_len: u32,
     ) -> Result<(), Errno> {
         let path = mem.get(path, path_len)?;
-        let (dir, at) = self.fds.start(dirfd)?.writable()?;
-        let last = last(dir, path)?;
+        let last = self.fds.last(dirfd, path)?.changeable()?;
         rustix::fs::unlinkat(&last.parent, last.name, AtFlags::REMOVEDIR)?;
-        self.gone(at.place, Some(0));
+        self.gone(last.place(), Some(0));
         Ok(())
     }
 
@@ -182,14 +164,13 @@ impl Wasi {
         path_len: u32,
     ) -> Result<(), Errno> {
         let path = mem.get(path, path_len)?;
-        let (dir, at) = self.fds.start(dirfd)?.writable()?;
-        let last = last(dir, path)?;
+        let last = self.fds.last(dirfd, path)?.changeable()?;
         if last.slash {
             return Err(Errno::NOTDIR);
         }
         let weight = weight(&last);
         rustix::fs::unlinkat(&last.parent, last.name, AtFlags::empty())?;
-        self.gone(at.place, weight);
+        self.gone(last.place(), weight);
         Ok(())
     }
 
@@ -205,12 +186,10 @@ impl Wasi {
         new_len: u32,
     ) -> Result<(), Errno> {
         let (old, new) = (mem.get(old, old_len)?, mem.get(new, new_len)?);
-        let (from, from_at) = self.fds.start(old_fd)?.writable()?;
-        let from = last(from, old)?;
-        let (to, to_at) = self.fds.start(new_fd)?.writable()?;
-        let to = last(to, new)?;
+        let from = self.fds.last(old_fd, old)?.changeable()?;
+        let to = self.fds.last(new_fd, new)?.changeable()?;
         // Also where both are on one disk: only one of them has a limit.
-        if from_at.place != to_at.place {
+        if from.place() != to.place() {
             return Err(Errno::XDEV);
         }
         if from.slash || to.slash {
@@ -220,11 +199,11 @@ impl Wasi {
             }
         }
         let replaced = weight(&to);
-        let same = from_at.join(old) == to_at.join(new);
+        let (from_at, to_at, place) = (from.at(), to.at(), to.place());
         rustix::fs::renameat(&from.parent, from.name, &to.parent, to.name)?;
-        if !same {
-            self.fds.moved(&from_at.join(old), &to_at.join(new));
-            self.gone(to_at.place, replaced);
+        if from_at != to_at {
+            self.fds.moved(&from_at, &to_at);
+            self.gone(place, replaced);
         }
         Ok(())
     }

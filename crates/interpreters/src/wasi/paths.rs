@@ -1,14 +1,15 @@
 //! Opening: the one way by which a guest comes to hold a file.
 
-use super::Wasi;
 use super::errno::Errno;
 use super::fds::{Entry, Kind, Location, Start, host_flags};
 use super::mem::Mem;
 use super::places::{WORKSPACE, beneath};
 use super::rights;
 use super::stat::{FileKind, kind_of};
+use super::ways::Way;
+use super::{Room, Wasi};
 use rustix::fs::{Mode, OFlags};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Follow a link in the last step.
 pub(crate) const FOLLOW: u32 = 1;
@@ -98,32 +99,17 @@ impl Wasi {
             Start::Host { dir, at, writable } => {
                 let mut access = Access::of(base);
                 access.write |= oflags & TRUNCATE != 0;
-                if !writable && access.write && oflags & DIRECTORY == 0 {
-                    return Err(Errno::ROFS);
-                }
                 let mut host = host_flags(flags);
                 host.set(OFlags::NOFOLLOW, lookup & FOLLOW == 0);
                 host.set(OFlags::DIRECTORY, oflags & DIRECTORY != 0);
-                let quota = at.place == WORKSPACE;
-                let room = &mut self.room;
-                let open = |flags| open_checked(dir, &path, access, flags, oflags & DIRECTORY != 0);
-                let opened = if oflags & CREATE == 0 {
-                    open(host)?
-                } else if !writable {
-                    open(host).map_err(|e| if e == Errno::NOENT { Errno::ROFS } else { e })?
-                } else {
-                    create(open, host, oflags & EXCLUSIVE != 0, quota.then_some(room))?
-                };
-                if oflags & TRUNCATE != 0 && !opened.dir && opened.size > 0 {
-                    rustix::fs::ftruncate(&opened.fd, 0)?;
-                    if quota {
-                        self.room.resize(opened.size, 0)?;
+                let want = Want { access, host, oflags };
+                match want.open(dir, &at, &path, writable, &mut self.room) {
+                    Err(Errno::XDEV) => {
+                        let (places, room) = (&self.fds.places, &mut self.room);
+                        places
+                            .far(dir, &at, &path, want.follows(), |way| want.open_far(way, room))?
                     }
-                }
-                let at = at.join(&path);
-                match opened.dir {
-                    true => Kind::Dir { at, fd: opened.fd, names: None },
-                    false => Kind::File { at, fd: opened.fd, offset: 0 },
+                    opened => opened?,
                 }
             }
         };
@@ -134,12 +120,78 @@ impl Wasi {
     }
 }
 
+/// What an open asks for.
+#[derive(Clone, Copy)]
+struct Want {
+    access: Access,
+    host: OFlags,
+    oflags: u32,
+}
+
+impl Want {
+    /// Opens beneath a directory. XDEV: the way leads out of it, and nothing was done.
+    fn open(
+        self,
+        dir: BorrowedFd<'_>,
+        at: &Location,
+        path: &[u8],
+        writable: bool,
+        room: &mut Room,
+    ) -> Result<Kind, Errno> {
+        let Want { access, host, oflags } = self;
+        if !writable && access.write && oflags & DIRECTORY == 0 {
+            return Err(Errno::ROFS);
+        }
+        let quota = at.place == WORKSPACE;
+        let open = |flags| open_checked(dir, path, access, flags, oflags & DIRECTORY != 0);
+        let opened = if oflags & CREATE == 0 {
+            open(host)?
+        } else if !writable {
+            open(host).map_err(|e| if e == Errno::NOENT { Errno::ROFS } else { e })?
+        } else {
+            create(open, host, oflags & EXCLUSIVE != 0, quota.then_some(&mut *room))?
+        };
+        if oflags & TRUNCATE != 0 && !opened.dir && opened.size > 0 {
+            rustix::fs::ftruncate(&opened.fd, 0)?;
+            if quota {
+                room.resize(opened.size, 0)?;
+            }
+        }
+        let at = at.join(path);
+        Ok(match opened.dir {
+            true => Kind::Dir { at, fd: opened.fd, names: None },
+            false => Kind::File { at, fd: opened.fd, offset: 0 },
+        })
+    }
+
+    /// Whether a link at the end is followed.
+    fn follows(self) -> bool {
+        let exclusive = self.oflags & (CREATE | EXCLUSIVE) == CREATE | EXCLUSIVE;
+        !self.host.contains(OFlags::NOFOLLOW) && !exclusive
+    }
+
+    /// Opens what is at the end of a way that led to another place.
+    fn open_far(mut self, way: &Way, room: &mut Room) -> Result<Kind, Errno> {
+        match way {
+            Way::Host { dir, name, at, writable, slash } => {
+                if *slash && self.oflags & CREATE != 0 {
+                    return Err(Errno::ISDIR);
+                }
+                self.host |= OFlags::NOFOLLOW;
+                self.host.set(OFlags::DIRECTORY, *slash || self.host.contains(OFlags::DIRECTORY));
+                self.open(dir.as_fd(), at, name, *writable, room)
+            }
+            Way::Virtual { place, dev, path } => open_virtual(*place, *dev, path, self.oflags),
+        }
+    }
+}
+
 /// Opens a file and makes it if it is not there; a file that is made takes an entry.
 fn create(
     open: impl Fn(OFlags) -> Result<Opened, Errno>,
     flags: OFlags,
     exclusive: bool,
-    mut room: Option<&mut super::Room>,
+    mut room: Option<&mut Room>,
 ) -> Result<Opened, Errno> {
     if !exclusive {
         match open(flags) {

@@ -2,6 +2,8 @@
 //! looks at them once and keeps what it saw.
 
 use super::errno::Errno;
+use super::fds::{Location, Start};
+use super::ways::End;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,6 +14,10 @@ use std::sync::Arc;
 pub(crate) const FIRST: u32 = 3;
 /// Place of `/workspace`.
 pub(crate) const WORKSPACE: usize = 0;
+/// Place of `/`.
+pub(crate) const ROOT: usize = 2;
+/// Place of `/dev`.
+pub(crate) const DEV: usize = 3;
 /// Longest path that is looked at, bytes.
 const PATH_MAX: usize = 4096;
 /// How often a path is resolved again when directories above it are moved meanwhile.
@@ -68,6 +74,15 @@ impl Places {
         self.0.get(index)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Place> {
+        self.0.iter()
+    }
+
+    /// Whether a guest may change what lies in a place.
+    pub(crate) fn writable(&self, index: usize) -> bool {
+        matches!(self.get(index), Some(Place { kind: PlaceKind::Host { writable: true, .. }, .. }))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -84,7 +99,8 @@ impl Places {
 }
 
 /// Opens what lies at `path` beneath `dir`, and nothing outside of it, whatever links say and
-/// whoever moves directories meanwhile.
+/// whoever moves directories meanwhile. XDEV: the way leads out, maybe to another place of the
+/// guest's ([`Places::far`]).
 pub(crate) fn beneath(
     dir: BorrowedFd<'_>,
     path: &[u8],
@@ -100,7 +116,6 @@ pub(crate) fn beneath(
         match rustix::fs::openat2(dir, path, flags | OFlags::CLOEXEC, mode, resolve) {
             Ok(fd) => return Ok(fd),
             Err(io::Errno::AGAIN | io::Errno::INTR) if left > 0 => left -= 1,
-            Err(io::Errno::XDEV) => return Err(Errno::PERM),
             Err(error) => return Err(error.into()),
         }
     }
@@ -126,27 +141,63 @@ pub(crate) struct Last<'a> {
     pub parent: Parent<'a>,
     pub name: &'a [u8],
     pub slash: bool,
+    /// Where the way to it begins, and that way.
+    from: Location,
+    path: &'a [u8],
+    pub writable: bool,
 }
 
-/// Splits a path for a call that makes, removes or moves its last name.
-pub(crate) fn last<'a>(dir: BorrowedFd<'a>, path: &'a [u8]) -> Result<Last<'a>, Errno> {
-    let end = path.iter().rposition(|b| *b != b'/').map_or(0, |at| at + 1);
-    let (trimmed, slash) = (&path[..end], end < path.len());
-    if trimmed.is_empty() {
-        return Err(if path.is_empty() { Errno::NOENT } else { Errno::PERM });
+impl Last<'_> {
+    /// The place that it lies in.
+    pub fn place(&self) -> usize {
+        self.from.place
     }
-    let (above, name) = match trimmed.iter().rposition(|b| *b == b'/') {
-        Some(at) => (&trimmed[..=at], &trimmed[at + 1..]),
-        None => (&trimmed[..0], trimmed),
-    };
-    if name == b"." || name == b".." {
-        return Err(Errno::INVAL);
+
+    /// Where it lies.
+    pub fn at(&self) -> Location {
+        self.from.join(self.path)
     }
-    let parent = match above {
-        b"" => Parent::Same(dir),
-        above => {
-            Parent::Below(beneath(dir, above, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?)
+
+    /// The same, where a guest may change what lies there.
+    pub fn changeable(self) -> Result<Self, Errno> {
+        if self.writable { Ok(self) } else { Err(Errno::ROFS) }
+    }
+}
+
+impl Places {
+    /// Splits a path for a call that makes, removes or moves its last name.
+    pub(crate) fn last<'a>(&self, start: Start<'a>, path: &'a [u8]) -> Result<Last<'a>, Errno> {
+        // What `/` and `/dev` hold stays as it is, and is no link.
+        let Start::Host { dir, at, writable } = start else { return Err(Errno::ROFS) };
+        let end = path.iter().rposition(|b| *b != b'/').map_or(0, |at| at + 1);
+        let (trimmed, slash) = (&path[..end], end < path.len());
+        if trimmed.is_empty() {
+            return Err(if path.is_empty() { Errno::NOENT } else { Errno::PERM });
         }
-    };
-    Ok(Last { parent, name, slash })
+        let (above, name) = match trimmed.iter().rposition(|b| *b == b'/') {
+            Some(at) => (&trimmed[..=at], &trimmed[at + 1..]),
+            None => (&trimmed[..0], trimmed),
+        };
+        if name == b"." || name == b".." {
+            return Err(Errno::INVAL);
+        }
+        if above.is_empty() {
+            let parent = Parent::Same(dir);
+            return Ok(Last { parent, name, slash, from: at, path: trimmed, writable });
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        match beneath(dir, above, flags, Mode::empty()) {
+            Err(Errno::XDEV) => match self.far_place(dir, &at, above, flags)? {
+                End::Host { fd, at: from, writable } => {
+                    let parent = Parent::Below(fd);
+                    Ok(Last { parent, name, slash, from, path: name, writable })
+                }
+                End::Virtual { .. } => Err(Errno::ROFS),
+            },
+            parent => {
+                let parent = Parent::Below(parent?);
+                Ok(Last { parent, name, slash, from: at, path: trimmed, writable })
+            }
+        }
+    }
 }

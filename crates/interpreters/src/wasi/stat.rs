@@ -7,6 +7,7 @@ use super::fixed::{BEGAN, ino};
 use super::mem::Mem;
 use super::paths::FOLLOW;
 use super::places::beneath;
+use super::ways::End;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat, Timespec, Timestamps};
 
 /// Kinds of files by their numbers in preview 1.
@@ -153,12 +154,16 @@ impl Wasi {
         out: u32,
     ) -> Result<(), Errno> {
         let path = mem.get(path, path_len)?;
+        let flags = lookup_flags(lookup);
         let stat = match self.fds.start(dirfd)? {
             Start::Virtual { dev, .. } => virtual_stat(dev, path)?,
-            Start::Host { dir, at, .. } => {
-                let fd = beneath(dir, path, lookup_flags(lookup), Mode::empty())?;
-                self.stat(&rustix::fs::fstat(fd)?, &at.join(path))?
-            }
+            Start::Host { dir, at, .. } => match beneath(dir, path, flags, Mode::empty()) {
+                Err(Errno::XDEV) => match self.fds.places.far_place(dir, &at, path, flags)? {
+                    End::Host { fd, at, .. } => self.stat(&rustix::fs::fstat(fd)?, &at)?,
+                    End::Virtual { dev, path } => virtual_stat(dev, &path)?,
+                },
+                fd => self.stat(&rustix::fs::fstat(fd?)?, &at.join(path))?,
+            },
         };
         stat.put(mem, out)
     }
@@ -177,8 +182,15 @@ impl Wasi {
     ) -> Result<(), Errno> {
         let path = mem.get(path, path_len)?;
         let times = timestamps(atim, mtim, flags)?;
-        let (dir, _) = self.fds.start(dirfd)?.writable()?;
-        let fd = beneath(dir, path, lookup_flags(lookup), Mode::empty())?;
+        let (dir, at) = self.fds.start(dirfd)?.writable()?;
+        let flags = lookup_flags(lookup);
+        let fd = match beneath(dir, path, flags, Mode::empty()) {
+            Err(Errno::XDEV) => match self.fds.places.far_place(dir, &at, path, flags)? {
+                End::Host { fd, writable: true, .. } => fd,
+                _ => return Err(Errno::ROFS),
+            },
+            fd => fd?,
+        };
         Ok(rustix::fs::utimensat(&fd, "", &times, AtFlags::EMPTY_PATH)?)
     }
 

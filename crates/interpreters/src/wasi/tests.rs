@@ -2,6 +2,7 @@
 
 mod hostile;
 mod kept;
+mod links;
 mod names;
 mod nonsense;
 mod room;

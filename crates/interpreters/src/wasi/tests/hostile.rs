@@ -29,11 +29,15 @@ fn no_path_leads_out() {
         "proc/environ",
         "/etc/passwd",
         "//etc/passwd",
-        "..",
+        "/workspace/mine",
+        "../etc",
+        "../workspace/../etc/passwd",
         &long,
     ] {
         let error = sys.read_only(path.as_bytes()).expect_err(path);
-        assert_eq!(error, Errno::PERM, "{path}");
+        // The directories of the test may lie in the host's /tmp, and the guest has one too.
+        let own = path == "absolute" && error == Errno::NOENT;
+        assert!(error == Errno::PERM || own, "{path}: {error:?}");
         assert!(sys.stat(WORKSPACE, path, 1).is_err(), "{path}");
         for oflags in [CREATE, CREATE | TRUNCATE, TRUNCATE, DIRECTORY] {
             assert!(sys.open(path, oflags).is_err(), "{path} {oflags}");
