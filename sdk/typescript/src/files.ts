@@ -3,6 +3,7 @@
 import { fromBase64, toBase64, utf8 } from "./bytes.js";
 import { localError, Operation } from "./errors.js";
 import { mimeOf } from "./mime.js";
+import { absolute, field, segmentsOf, text as shownPath, type FilePath, type Segment } from "./paths.js";
 import { broken, type Transport } from "./transport.js";
 import { changes, type WatchEvent } from "./watch.js";
 
@@ -108,7 +109,7 @@ export class Files {
   }
 
   async write(
-    path: string,
+    path: FilePath,
     content: string | Uint8Array | ReadableStream<Uint8Array>,
     options: { encoding?: string | undefined },
   ): Promise<WriteFileResult> {
@@ -118,7 +119,7 @@ export class Files {
     return this.#transport.json({ method: "PUT", path: to, bytes, operation });
   }
 
-  async read(path: string, encoding: string | undefined): Promise<ReadFileResult | ReadFileStreamResult> {
+  async read(path: FilePath, encoding: string | undefined): Promise<ReadFileResult | ReadFileStreamResult> {
     const operation = Operation.FILE_READ;
     const wanted = encoding === "none" ? encoding : encodingOf(encoding, operation);
     const call = { operation };
@@ -128,11 +129,11 @@ export class Files {
       accept: "*/*",
       operation,
     });
-    const about = { path: absolute(path, operation), timestamp: new Date().toISOString() };
+    const about = { path: shownPath(absolute(path, operation)), timestamp: new Date().toISOString() };
     if (wanted === "none") {
       const size = Number(response.headers.get("content-length") ?? Number.NaN);
       const content = response.body ?? new Blob([]).stream();
-      return { success: true, ...about, content, size, mimeType: mimeOf(path, BINARY) };
+      return { success: true, ...about, content, size, mimeType: mimeOf(about.path, BINARY) };
     }
     let bytes: Uint8Array;
     try {
@@ -142,7 +143,7 @@ export class Files {
     }
     const text = utf8(bytes);
     const isBinary = text === undefined || bytes.includes(0);
-    const mimeType = mimeOf(path, isBinary ? BINARY : "text/plain");
+    const mimeType = mimeOf(about.path, isBinary ? BINARY : "text/plain");
     const told = { success: true, ...about, isBinary, mimeType, size: bytes.length };
     // Without a wish nothing is lost: what is no text comes as base64.
     if (wanted === "base64" || (wanted === undefined && text === undefined)) {
@@ -152,7 +153,7 @@ export class Files {
     return { ...told, content: text ?? lossy(), encoding: "utf-8" };
   }
 
-  async remove(path: string, options: { recursive?: boolean | undefined; force?: boolean | undefined }): Promise<DeleteFileResult> {
+  async remove(path: FilePath, options: { recursive?: boolean | undefined; force?: boolean | undefined }): Promise<DeleteFileResult> {
     const operation = Operation.FILE_DELETE;
     const query = { recursive: options.recursive, force: options.force } as Record<string, boolean | undefined>;
     const gone = this.#below(path, "PERMISSION_DENIED", 403, "EACCES", operation);
@@ -160,7 +161,7 @@ export class Files {
   }
 
   async list(
-    path: string,
+    path: FilePath,
     options: { recursive?: boolean | undefined; includeHidden?: boolean | undefined },
   ): Promise<ListFilesResult> {
     const operation = Operation.DIRECTORY_LIST;
@@ -169,13 +170,13 @@ export class Files {
     return this.#transport.json({ method: "GET", path: this.#path(path, operation), query, operation });
   }
 
-  async stat(path: string): Promise<FileInfo> {
+  async stat(path: FilePath): Promise<FileInfo> {
     const operation = Operation.FILE_STAT;
     return this.#transport.json({ method: "GET", path: this.#path(path, operation), query: { stat: true }, operation });
   }
 
   /** The changes below a directory, from `ready` on. */
-  async *watch(path: string, signal: AbortSignal | undefined): AsyncGenerator<WatchEvent, void, undefined> {
+  async *watch(path: FilePath, signal: AbortSignal | undefined): AsyncGenerator<WatchEvent, void, undefined> {
     const call = { signal, operation: Operation.DIRECTORY_WATCH };
     const query = { path: absolute(path, call.operation) };
     const route = ["sandboxes", this.#sandbox, "watch"];
@@ -183,7 +184,7 @@ export class Files {
     yield* changes(response, call);
   }
 
-  async readArchive(path: string): Promise<ReadableStream<Uint8Array>> {
+  async readArchive(path: FilePath): Promise<ReadableStream<Uint8Array>> {
     const operation = Operation.ARCHIVE_READ;
     const query = { path: absolute(path, operation) };
     const route = ["sandboxes", this.#sandbox, "archive"];
@@ -191,73 +192,51 @@ export class Files {
     return response.body ?? new Blob([]).stream();
   }
 
-  async writeArchive(path: string, archive: Uint8Array | ReadableStream<Uint8Array>): Promise<UnpackResult> {
+  async writeArchive(path: FilePath, archive: Uint8Array | ReadableStream<Uint8Array>): Promise<UnpackResult> {
     const operation = Operation.ARCHIVE_WRITE;
     const query = { path: absolute(path, operation) };
     const bytes = contentOf(path, archive, "utf-8", operation);
     return this.#transport.json({ method: "PUT", path: ["sandboxes", this.#sandbox, "archive"], query, bytes, operation });
   }
 
-  async mkdir(path: string, recursive: boolean): Promise<MkdirResult> {
+  async mkdir(path: FilePath, recursive: boolean): Promise<MkdirResult> {
     return this.#op("mkdir", path, { recursive }, Operation.DIRECTORY_CREATE);
   }
 
-  async exists(path: string): Promise<FileExistsResult> {
+  async exists(path: FilePath): Promise<FileExistsResult> {
     return this.#op("exists", path, {}, Operation.FILE_STAT);
   }
 
-  async move(op: "move" | "rename" | "copy", from: string, to: string, more: { recursive?: boolean } = {}): Promise<MoveFileResult> {
+  async move(
+    op: "move" | "rename" | "copy",
+    from: FilePath,
+    to: FilePath,
+    more: { recursive?: boolean; overwrite?: boolean | undefined },
+  ): Promise<MoveFileResult> {
     const operation = { move: Operation.FILE_MOVE, rename: Operation.FILE_RENAME, copy: Operation.FILE_COPY }[op];
-    return this.#op(op, from, { newPath: absolute(to, operation), ...more }, operation);
+    return this.#op(op, from, { ...field("newPath", to, operation), ...more }, operation);
   }
 
-  #op<T>(op: string, path: string, more: Record<string, unknown>, operation: string): Promise<T> {
-    const json = { op, path: absolute(path, operation), ...more };
+  #op<T>(op: string, path: FilePath, more: Record<string, unknown>, operation: string): Promise<T> {
+    const json = { op, ...field("path", path, operation), ...more };
     return this.#transport.json({ method: "POST", path: ["sandboxes", this.#sandbox, "files"], json, operation });
   }
 
   /** As `#path`, for what is not done with `/workspace` itself, which no such route names. */
-  #below(path: string, code: string, status: number, errno: string, operation: string): string[] {
+  #below(path: FilePath, code: string, status: number, errno: string, operation: string): Segment[] {
     const segments = segmentsOf(path, operation);
     if (segments.length > 0) return ["sandboxes", this.#sandbox, "files", ...segments];
     const context = { path: "/workspace", operation, errno };
     throw localError(code, status, "/workspace itself is neither written nor deleted", context, { operation });
   }
 
-  #path(path: string, operation: string): string[] {
+  #path(path: FilePath, operation: string): Segment[] {
     return ["sandboxes", this.#sandbox, "files", ...segmentsOf(path, operation)];
   }
 }
 
-/** The path from `/workspace` on. */
-function absolute(path: string, operation: string): string {
-  return ["/workspace", ...segmentsOf(path, operation)].join("/");
-}
-
-/**
- * The segments below `/workspace`. Dots are taken out here, because no URL can carry them; a path
- * that they lead out of the workspace is refused as the server would.
- */
-function segmentsOf(path: string, operation: string): string[] {
-  if (typeof path !== "string" || path === "") {
-    throw localError("VALIDATION_FAILED", 400, "path must be a string that is not empty", { field: "path" }, { operation });
-  }
-  const denied = (): Error => {
-    const context = { path, operation, errno: "EACCES" };
-    return localError("PERMISSION_DENIED", 403, `${path} leads out of /workspace`, context, { operation });
-  };
-  const segments = path.startsWith("/") ? [] : ["workspace"];
-  for (const segment of path.split("/")) {
-    if (segment === "" || segment === ".") continue;
-    if (segment !== "..") segments.push(segment);
-    else if (segments.pop() === undefined) throw denied();
-  }
-  if (segments.shift() !== "workspace") throw denied();
-  return segments;
-}
-
 function contentOf(
-  path: string,
+  path: FilePath,
   content: unknown,
   encoding: string,
   operation: string,
@@ -274,7 +253,7 @@ function contentOf(
     }
     const bytes = fromBase64(content);
     if (bytes) return bytes;
-    const context = { path, operation, errno: "EINVAL" };
+    const context = { path: shownPath(path), operation, errno: "EINVAL" };
     throw localError("FILESYSTEM_ERROR", 500, "the content is not base64", context, { operation });
   }
   if (content instanceof Uint8Array || content instanceof ReadableStream) {

@@ -40,6 +40,7 @@ export type {
   UnpackResult,
   WriteFileResult,
 } from "./files.js";
+export type { FilePath } from "./paths.js";
 export type { WatchEvent } from "./watch.js";
 export type {
   ExecCollectOptions,

@@ -19,6 +19,7 @@ import {
 import { validateSandboxId } from "./ids.js";
 import type { SandboxInfo } from "./info.js";
 import { CodeInterpreter } from "./interpreter.js";
+import type { FilePath } from "./paths.js";
 import { wireEnv } from "./run.js";
 import { Transport, type SandboxServer } from "./transport.js";
 import type { WatchEvent } from "./watch.js";
@@ -91,7 +92,7 @@ export class SandboxClient<B extends string = string> {
 
   /** Writes a file, whole or not at all. A stream is sent as it comes. `base64` text is decoded. */
   writeFile(
-    path: string,
+    path: FilePath,
     content: string | Uint8Array | ReadableStream<Uint8Array>,
     options: { encoding?: string | undefined } = {},
   ): Promise<WriteFileResult> {
@@ -99,65 +100,69 @@ export class SandboxClient<B extends string = string> {
   }
 
   /** Reads a file as a stream of bytes. */
-  readFile(path: string, options: { encoding: "none" }): Promise<ReadFileStreamResult>;
+  readFile(path: FilePath, options: { encoding: "none" }): Promise<ReadFileStreamResult>;
   /** Reads a file as text or base64; without `encoding`, what is no UTF-8 comes as base64. */
-  readFile(path: string, options?: { encoding?: "utf-8" | "utf8" | "base64" | undefined }): Promise<ReadFileResult>;
-  readFile(path: string, options: { encoding?: string | undefined } = {}): Promise<ReadFileResult | ReadFileStreamResult> {
+  readFile(path: FilePath, options?: { encoding?: "utf-8" | "utf8" | "base64" | undefined }): Promise<ReadFileResult>;
+  readFile(path: FilePath, options: { encoding?: string | undefined } = {}): Promise<ReadFileResult | ReadFileStreamResult> {
     return this.#files.read(path, options.encoding);
   }
 
   /** Makes a directory; `recursive` makes parents too and takes one that is there. */
-  mkdir(path: string, options: { recursive?: boolean | undefined } = {}): Promise<MkdirResult> {
+  mkdir(path: FilePath, options: { recursive?: boolean | undefined } = {}): Promise<MkdirResult> {
     return this.#files.mkdir(path, options.recursive ?? false);
   }
 
   /** Deletes a file, or with `recursive` a directory; `force` takes it that there is none. */
-  deleteFile(path: string, options: { recursive?: boolean | undefined; force?: boolean | undefined } = {}): Promise<DeleteFileResult> {
+  deleteFile(path: FilePath, options: { recursive?: boolean | undefined; force?: boolean | undefined } = {}): Promise<DeleteFileResult> {
     return this.#files.remove(path, options);
   }
 
-  /** Renames a file or a directory. */
-  renameFile(from: string, to: string): Promise<RenameFileResult> {
-    return this.#files.move("rename", from, to);
+  /** Renames a file or a directory. With `overwrite: false` nothing at `to` is replaced. */
+  renameFile(from: FilePath, to: FilePath, options: { overwrite?: boolean | undefined } = {}): Promise<RenameFileResult> {
+    return this.#files.move("rename", from, to, { overwrite: options.overwrite });
   }
 
-  /** Moves a file or a directory. */
-  moveFile(from: string, to: string): Promise<MoveFileResult> {
-    return this.#files.move("move", from, to);
+  /** Moves a file or a directory. With `overwrite: false` nothing at `to` is replaced. */
+  moveFile(from: FilePath, to: FilePath, options: { overwrite?: boolean | undefined } = {}): Promise<MoveFileResult> {
+    return this.#files.move("move", from, to, { overwrite: options.overwrite });
   }
 
-  /** Copies a file, or with `recursive` a directory. */
-  copyFile(from: string, to: string, options: { recursive?: boolean | undefined } = {}): Promise<CopyFileResult> {
-    return this.#files.move("copy", from, to, { recursive: options.recursive ?? false });
+  /** Copies a file, or with `recursive` a directory. With `overwrite: false` nothing at `to` is replaced. */
+  copyFile(
+    from: FilePath,
+    to: FilePath,
+    options: { recursive?: boolean | undefined; overwrite?: boolean | undefined } = {},
+  ): Promise<CopyFileResult> {
+    return this.#files.move("copy", from, to, { recursive: options.recursive ?? false, overwrite: options.overwrite });
   }
 
   /** Lists a directory; `recursive` with all below it, `includeHidden` with names that begin with a dot. */
-  listFiles(path: string, options: { recursive?: boolean | undefined; includeHidden?: boolean | undefined } = {}): Promise<ListFilesResult> {
+  listFiles(path: FilePath, options: { recursive?: boolean | undefined; includeHidden?: boolean | undefined } = {}): Promise<ListFilesResult> {
     return this.#files.list(path, options);
   }
 
   /** What is known of a file; links are not followed. */
-  stat(path: string): Promise<FileInfo> {
+  stat(path: FilePath): Promise<FileInfo> {
     return this.#files.stat(path);
   }
 
   /** Whether a file is there. */
-  exists(path: string): Promise<FileExistsResult> {
+  exists(path: FilePath): Promise<FileExistsResult> {
     return this.#files.exists(path);
   }
 
   /** Tells what changes in a directory and below it, from `ready` on, until the loop is left. */
-  watch(path = "/workspace", options: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<WatchEvent, void, undefined> {
+  watch(path: FilePath = "/workspace", options: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<WatchEvent, void, undefined> {
     return this.#files.watch(path, options.signal);
   }
 
   /** A directory or a file as a tar archive, written while it is read. */
-  readArchive(path = "/workspace"): Promise<ReadableStream<Uint8Array>> {
+  readArchive(path: FilePath = "/workspace"): Promise<ReadableStream<Uint8Array>> {
     return this.#files.readArchive(path);
   }
 
   /** Unpacks a tar archive in a directory that is there. */
-  writeArchive(path: string, archive: Uint8Array | ReadableStream<Uint8Array>): Promise<UnpackResult> {
+  writeArchive(path: FilePath, archive: Uint8Array | ReadableStream<Uint8Array>): Promise<UnpackResult> {
     return this.#files.writeArchive(path, archive);
   }
 

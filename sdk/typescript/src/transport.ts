@@ -2,6 +2,7 @@
 
 import { invalidResponse, localError, parseErrorResponse, SandboxNotFoundError, type SandboxError } from "./errors.js";
 import { validateOwner } from "./ids.js";
+import type { Segment } from "./paths.js";
 import { Upload } from "./upload.js";
 
 /** How to reach a server, where its URL alone does not say it. */
@@ -22,9 +23,9 @@ export type SandboxServer = string | URL | ServerClient;
 /** One request. */
 export interface Call {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Segments below `/v1`; each is encoded. */
-  path: readonly string[];
-  query?: Record<string, string | string[] | boolean | undefined>;
+  /** Segments below `/v1`; each is encoded. Bytes are names of files that are no UTF-8. */
+  path: readonly Segment[];
+  query?: Record<string, string | Uint8Array | string[] | boolean | undefined>;
   /** A JSON body. */
   json?: unknown;
   /** A body of bytes. */
@@ -146,11 +147,13 @@ export class Transport {
     let url = `${this.#base}/v1`;
     for (const segment of call.path) url += `/${encodeSegment(segment)}`;
     const query = new URLSearchParams();
+    const bytes: string[] = [];
     for (const [name, value] of Object.entries(call.query ?? {})) {
-      if (Array.isArray(value)) for (const one of value) query.append(name, one);
+      if (value instanceof Uint8Array) bytes.push(`${encodeURIComponent(name)}=${encodeBytes(value)}`);
+      else if (Array.isArray(value)) for (const one of value) query.append(name, one);
       else if (value !== undefined && value !== false) query.set(name, value === true ? "true" : value);
     }
-    const text = query.toString();
+    const text = [query.toString(), ...bytes].filter((part) => part !== "").join("&");
     return text === "" ? url : `${url}?${text}`;
   }
 }
@@ -218,7 +221,8 @@ function baseOf(url: string | URL, caller: string): string {
 }
 
 /** A segment of a path. `.` and `..` cannot be written in a URL and must not come here. */
-function encodeSegment(segment: string): string {
+function encodeSegment(segment: Segment): string {
+  if (typeof segment !== "string") return encodeBytes(segment);
   if (segment === "" || segment === "." || segment === "..") {
     throw localError("VALIDATION_FAILED", 400, `${JSON.stringify(segment)} cannot be part of a path`);
   }
@@ -229,4 +233,9 @@ function encodeSegment(segment: string): string {
     throw localError("VALIDATION_FAILED", 400, "a name has half of a surrogate pair, which has no UTF-8 form");
   }
   return text;
+}
+
+/** Bytes that are no text, as a URL has them. */
+function encodeBytes(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => `%${byte.toString(16).padStart(2, "0")}`).join("");
 }

@@ -224,6 +224,70 @@ test("names that need care survive, and a command sees the same files", async ()
   assert.equal((await sandbox.readFile("from")).content, "command");
 });
 
+test("names that are no UTF-8 are given and told as bytes", async () => {
+  const sandbox = fresh();
+  const bytes = (...parts) => new Uint8Array(Buffer.concat(parts.map((part) => Buffer.from(part))));
+  const odd = bytes("a%", [0xff, 0x80], "/?#b.png");
+  assert.equal((await sandbox.mkdir(bytes("/workspace/./a%", [0xff, 0x80]))).path, "/workspace/a%\\xff\\x80");
+  const written = await sandbox.writeFile(odd, "1");
+  assert.deepEqual([written.path, written.created], ["/workspace/a%\\xff\\x80/?#b.png", true]);
+  const read = await sandbox.readFile(odd);
+  assert.deepEqual([read.path, read.content, read.mimeType], [written.path, "1", "image/png"]);
+  const stream = await sandbox.readFile(odd, { encoding: "none" });
+  assert.equal(await new Response(stream.content).text(), "1");
+  // What is told of it is enough to find it again.
+  const [dir, file] = (await sandbox.listFiles("/workspace", { recursive: true })).files;
+  assert.deepEqual([dir.nameBase64, file.nameBase64], [Buffer.from(bytes("a%", [0xff, 0x80])).toString("base64"), undefined]);
+  const found = Buffer.from(file.absolutePathBase64, "base64");
+  assert.equal((await sandbox.stat(found)).name, "?#b.png");
+  assert.equal((await sandbox.listFiles(Buffer.from(dir.absolutePathBase64, "base64"))).count, 1);
+  assert.equal((await sandbox.exists(found)).exists, true);
+  const seen = await sandbox.exec(["sh", "-c", "cat /workspace/a%*/*"]);
+  assert.equal(seen.stdout, "1");
+  const moved = await sandbox.moveFile(odd, bytes([0xfe]));
+  assert.deepEqual([moved.path, moved.newPath], [written.path, "/workspace/\\xfe"]);
+  await sandbox.copyFile(bytes([0xfe]), "plain");
+  await sandbox.renameFile("plain", bytes("/workspace/x/../", [0xfd]));
+  assert.equal((await sandbox.readFile(bytes([0xfd]))).content, "1");
+  const archive = await sandbox.readArchive(bytes([0xfd]));
+  await sandbox.writeArchive(bytes("a%", [0xff, 0x80]), archive);
+  assert.equal((await sandbox.readFile(bytes("a%", [0xff, 0x80], "/", [0xfd]))).content, "1");
+  for await (const event of sandbox.watch(bytes("a%", [0xff, 0x80]))) {
+    if (event.type === "ready") await sandbox.deleteFile(bytes("a%", [0xff, 0x80], "/", [0xfd]));
+    if (event.type !== "deleted") continue;
+    assert.deepEqual(new Uint8Array(Buffer.from(event.pathBase64, "base64")), bytes("/workspace/a%", [0xff, 0x80], "/", [0xfd]));
+    break;
+  }
+  await sandbox.deleteFile(bytes("a%", [0xff, 0x80]), { recursive: true });
+  await assert.rejects(sandbox.readFile(odd), { name: "FileNotFoundError" });
+  // Bytes that are text mean the same as the text.
+  await sandbox.writeFile(bytes("é"), "2");
+  assert.equal((await sandbox.readFile("é")).content, "2");
+  for (const path of [bytes("../", [0xff]), bytes("/etc/", [0xff])]) {
+    await assert.rejects(sandbox.readFile(path), { name: "PermissionDeniedError" });
+    await assert.rejects(sandbox.exists(path), { name: "PermissionDeniedError" });
+  }
+  for (const path of [new Uint8Array(), "", 7, undefined]) {
+    await assert.rejects(sandbox.readFile(path), { code: "VALIDATION_FAILED" });
+    await assert.rejects(sandbox.moveFile("é", path), { code: "VALIDATION_FAILED" });
+  }
+});
+
+test("nothing is replaced where that is not wanted", async () => {
+  const sandbox = fresh();
+  await sandbox.writeFile("a", "a");
+  await sandbox.writeFile("b", "b");
+  for (const name of ["moveFile", "renameFile", "copyFile"]) {
+    await assert.rejects(sandbox[name]("a", "b", { overwrite: false }), { name: "FileExistsError", code: "FILE_EXISTS" });
+    assert.equal((await sandbox.readFile("b")).content, "b");
+  }
+  await sandbox.copyFile("a", "c", { overwrite: false });
+  await sandbox.copyFile("a", "b", { overwrite: true });
+  assert.equal((await sandbox.readFile("b")).content, "a");
+  await sandbox.moveFile("a", "b");
+  assert.equal((await sandbox.exists("a")).exists, false);
+});
+
 test("any call brings a sandbox into being, without an instance", async () => {
   await assert.rejects(fresh().readFile("a"), { name: "FileNotFoundError" });
   assert.equal((await fresh().listFiles("/workspace")).count, 0);
