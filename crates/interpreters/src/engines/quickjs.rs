@@ -10,6 +10,7 @@ use std::process::Command;
 /// The driver's files, which are compiled with the sources.
 pub(crate) const DRIVER: &[(&str, &str)] = &[
     ("driver.c", include_str!("../drivers/javascript/driver.c")),
+    ("paths.h", include_str!("../drivers/javascript/paths.h")),
     ("natives.h", include_str!("../drivers/javascript/natives.h")),
     ("loop.h", include_str!("../drivers/javascript/loop.h")),
     ("modules.h", include_str!("../drivers/javascript/modules.h")),

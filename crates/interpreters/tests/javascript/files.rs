@@ -1,5 +1,7 @@
 use super::context;
 use crate::kit::all;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 #[tokio::test]
 async fn files_are_those_of_the_workspace() {
@@ -36,6 +38,64 @@ async fn files_are_those_of_the_workspace() {
     ];
     all(&mut c, &cases).await;
     assert_eq!(std::fs::read(c.workspace().join("c.txt")).unwrap(), b"one two");
+}
+
+/// Names are bytes; those that are no UTF-8 are given and told as buffers.
+#[tokio::test]
+async fn names_that_are_no_text_are_buffers() {
+    let mut c = context();
+    let on_disk = |name: &[u8]| c.workspace().join(OsStr::from_bytes(name));
+    std::fs::create_dir(on_disk(b"a\xff")).unwrap();
+    std::fs::write(on_disk(b"a\xff/\xfe\x80"), "found").unwrap();
+    std::fs::write(on_disk("\u{feff}é".as_bytes()), "").unwrap();
+    let cases = [
+        ("fs.readdirSync('.')", "[ 'a\u{fffd}', '\u{feff}é' ]"),
+        (
+            "const names = fs.readdirSync('.', { encoding: 'buffer' }); names.map((name) => name.toString('hex'))",
+            "[ '61ff', 'efbbbfc3a9' ]",
+        ),
+        (
+            "fs.readdirSync('.', { encoding: 'buffer', recursive: true }).map((name) => name.toString('hex'))",
+            "[ '61ff', '61ff2ffe80', 'efbbbfc3a9' ]",
+        ),
+        ("fs.readdirSync('.', { recursive: true })[1]", "'a\u{fffd}/\u{fffd}\u{fffd}'"),
+        (
+            "const [entry] = fs.readdirSync(names[0], { encoding: 'buffer', withFileTypes: true }); [entry.name.length, entry.isFile()]",
+            "[ 2, true ]",
+        ),
+        (
+            "const at = Buffer.concat([Buffer.from('/workspace/'), names[0], Buffer.from('/'), entry.name]); fs.readFileSync(at, 'utf8')",
+            "'found'",
+        ),
+        ("fs.statSync(at).size + (await fs.promises.lstat(at)).size", "10"),
+        ("fs.existsSync(names[1]) && fs.existsSync(new Uint8Array(names[1]))", "true"),
+        (
+            "fs.writeFileSync(at, 'x'); fs.appendFileSync(at, 'y'); fs.copyFileSync(at, 'plain'); fs.readFileSync('plain', 'utf8')",
+            "'xy'",
+        ),
+        (
+            "const odd = Buffer.from('d/\\xfd/\\xfc', 'latin1'); fs.mkdirSync(odd, { recursive: true }); fs.statSync(odd).isDirectory()",
+            "true",
+        ),
+        (
+            "fs.cpSync(names[0], odd, { recursive: true }); fs.renameSync(odd, Buffer.from([0xfb])); fs.readdirSync(Buffer.from([0xfb])).length",
+            "1",
+        ),
+        (
+            "fs.symlinkSync(Buffer.from([0xfb]), 'link'); fs.readdirSync('link', 'buffer')[0].toString('hex')",
+            "'fe80'",
+        ),
+        (
+            "for (const name of fs.readdirSync('.', 'buffer')) fs.rmSync(name, { recursive: true }); fs.readdirSync('.')",
+            "[]",
+        ),
+        (
+            "try { fs.readFileSync(Buffer.from([0xff])) } catch (e) { [e.code, e.path].join() }",
+            "'ENOENT,\u{fffd}'",
+        ),
+        ("try { fs.readFileSync(Buffer.from([0xff, 0])) } catch (e) { e.name }", "'TypeError'"),
+    ];
+    all(&mut c, &cases).await;
 }
 
 #[tokio::test]

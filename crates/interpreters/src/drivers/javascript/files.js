@@ -2,10 +2,24 @@
 (function (native, shared) {
   "use strict";
   const { modules, expose } = shared;
+  const textOf = (bytes) => {
+    try {
+      return native.decode(bytes.buffer, bytes.byteOffset, bytes.length, true);
+    } catch {
+      return undefined;
+    }
+  };
+  const shown = (path) => (typeof path === "string" ? path : Buffer.from(path).toString());
+  // A name, or a path of names, below a directory.
+  const below = (dir, name) => {
+    if (typeof dir === "string" && typeof name === "string") return `${dir}/${name}`;
+    return new Uint8Array(Buffer.concat([Buffer.from(dir), Buffer.from("/"), Buffer.from(name)]));
+  };
   const pathOf = (path) => {
     if (typeof path === "string") return path;
     if (path instanceof URL && path.protocol === "file:") return decodeURIComponent(path.pathname);
-    if (path instanceof Uint8Array) return new TextDecoder().decode(path);
+    // Text where it has one: names that are no UTF-8 stay bytes.
+    if (path instanceof Uint8Array) return textOf(path) ?? new Uint8Array(path);
     if (path === 0) return "/dev/stdin";
     throw Object.assign(new TypeError("The path must be a string"), { code: "ERR_INVALID_ARG_TYPE" });
   };
@@ -78,21 +92,34 @@
   };
   const writeFileSync = write("w");
 
+  // [name, kind] of all in a directory; a name that is no UTF-8 is bytes.
+  const entriesOf = (dir) => {
+    const all = native.list(dir);
+    const pairs = [];
+    for (let i = 0; i < all.length; i += 2) pairs.push([typeof all[i] === "string" ? all[i] : new Uint8Array(all[i]), all[i + 1]]);
+    const texts = new Map(pairs.map(([name]) => [name, shown(name)]));
+    return pairs.sort(([a], [b]) => (texts.get(a) < texts.get(b) ? -1 : texts.get(a) > texts.get(b) ? 1 : 0));
+  };
   function readdirSync(path, options) {
+    const encoding = encodingOf(options);
+    const told = encoding === "buffer" ? (name) => Buffer.from(name) : (name) => shown(name);
     const found = [];
     const walk = (dir, prefix) => {
-      const entries = native.list(dir);
-      const pairs = [];
-      for (let i = 0; i < entries.length; i += 2) pairs.push([entries[i], entries[i + 1]]);
-      pairs.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
-      for (const [name, kind] of pairs) {
-        found.push(options?.withFileTypes ? new Dirent(name, dir, kind) : prefix + name);
-        if (options?.recursive && kind === "d") walk(`${dir}/${name}`, `${prefix}${name}/`);
+      for (const [name, kind] of entriesOf(dir)) {
+        const whole = prefix === undefined ? name : below(prefix, name);
+        found.push(options?.withFileTypes ? new Dirent(told(name), shown(dir), kind) : told(whole));
+        if (options?.recursive && kind === "d") walk(below(dir, name), whole);
       }
     };
-    walk(pathOf(path), "");
+    walk(pathOf(path));
     return found;
   }
+  const dirOf = (path) => {
+    if (typeof path === "string") return modules.path.dirname(path);
+    const end = path.findLastIndex((byte) => byte !== 47);
+    const at = path.lastIndexOf(47, end);
+    return at < 0 ? "." : at === 0 ? "/" : pathOf(path.subarray(0, at));
+  };
   function mkdirSync(path, options) {
     path = pathOf(path);
     if (!options?.recursive) return void native.mkdir(path);
@@ -103,7 +130,7 @@
         first = path;
       } catch (error) {
         if (error.code === "ENOENT") {
-          const parent = modules.path.dirname(path);
+          const parent = dirOf(path);
           if (parent === path) throw error;
           make(parent);
           native.mkdir(path);
@@ -111,7 +138,7 @@
       }
     };
     make(path);
-    return first;
+    return first === undefined ? first : shown(first);
   }
   function rmSync(path, options) {
     path = pathOf(path);
@@ -124,20 +151,21 @@
     }
     if (!about.isDirectory()) return native.unlink(path);
     if (!options?.recursive) {
-      const error = new Error(`Path is a directory: rm returned EISDIR (is a directory) ${path}`);
-      throw Object.assign(error, { code: "ERR_FS_EISDIR", errno: -21, syscall: "rm", path });
+      const error = new Error(`Path is a directory: rm returned EISDIR (is a directory) ${shown(path)}`);
+      throw Object.assign(error, { code: "ERR_FS_EISDIR", errno: -21, syscall: "rm", path: shown(path) });
     }
-    for (const entry of readdirSync(path)) rmSync(`${path}/${entry}`, options);
+    for (const [name] of entriesOf(path)) rmSync(below(path, name), options);
     native.rmdir(path);
   }
   function copyFileSync(from, to) {
     native.writeFile(pathOf(to), native.readFile(pathOf(from)), "w");
   }
   function cpSync(from, to, options) {
+    (from = pathOf(from)), (to = pathOf(to));
     if (!statSync(from).isDirectory()) return copyFileSync(from, to);
-    if (!options?.recursive) throw Object.assign(new Error(`Recursive option not enabled, cannot copy a directory: ${from}`), { code: "ERR_FS_EISDIR" });
+    if (!options?.recursive) throw Object.assign(new Error(`Recursive option not enabled, cannot copy a directory: ${shown(from)}`), { code: "ERR_FS_EISDIR" });
     mkdirSync(to, { recursive: true });
-    for (const entry of readdirSync(from)) cpSync(`${from}/${entry}`, `${to}/${entry}`, options);
+    for (const [name] of entriesOf(from)) cpSync(below(from, name), below(to, name), options);
   }
   const fs = {
     readFileSync,

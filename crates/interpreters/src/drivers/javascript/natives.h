@@ -1,67 +1,6 @@
 /* What the scripts of both realms are given: files, time, randomness, text. */
 
-/* Errors of the file system, as Node names them. */
-
-static const struct { int number; const char *code, *text; } ERRORS[] = {
-    {EACCES, "EACCES", "permission denied"},
-    {EBADF, "EBADF", "bad file descriptor"},
-    {EBUSY, "EBUSY", "resource busy or locked"},
-    {EDQUOT, "EDQUOT", "disk quota exceeded"},
-    {EEXIST, "EEXIST", "file already exists"},
-    {EFBIG, "EFBIG", "file too large"},
-    {EINVAL, "EINVAL", "invalid argument"},
-    {EIO, "EIO", "i/o error"},
-    {EISDIR, "EISDIR", "illegal operation on a directory"},
-    {ELOOP, "ELOOP", "too many symbolic links encountered"},
-    {EMFILE, "EMFILE", "too many open files"},
-    {ENAMETOOLONG, "ENAMETOOLONG", "name too long"},
-    {ENOENT, "ENOENT", "no such file or directory"},
-    {ENOMEM, "ENOMEM", "not enough memory"},
-    {ENOSPC, "ENOSPC", "no space left on device"},
-    {ENOTCAPABLE, "EACCES", "permission denied"},
-    {ENOTDIR, "ENOTDIR", "not a directory"},
-    {ENOTEMPTY, "ENOTEMPTY", "directory not empty"},
-    {EPERM, "EPERM", "operation not permitted"},
-    {EROFS, "EROFS", "read-only file system"},
-    {EXDEV, "EXDEV", "cross-device link not permitted"},
-};
-
-static JSValue failed(JSContext *ctx, int number, const char *call, const char *path,
-                      const char *to)
-{
-    const char *code = "EUNKNOWN", *text = strerror(number);
-    for (size_t i = 0; i < countof(ERRORS); i++) {
-        if (ERRORS[i].number == number) {
-            code = ERRORS[i].code;
-            text = ERRORS[i].text;
-        }
-    }
-    JSValue error =
-        to ? JS_NewPlainError(ctx, "%s: %s, %s '%s' -> '%s'", code, text, call, path, to)
-           : JS_NewPlainError(ctx, "%s: %s, %s '%s'", code, text, call, path);
-    if (JS_IsException(error))
-        return error;
-    JS_DefinePropertyValueStr(ctx, error, "errno", JS_NewInt32(ctx, -number), JS_PROP_C_W_E);
-    JS_DefinePropertyValueStr(ctx, error, "code", JS_NewString(ctx, code), JS_PROP_C_W_E);
-    JS_DefinePropertyValueStr(ctx, error, "syscall", JS_NewString(ctx, call), JS_PROP_C_W_E);
-    JS_DefinePropertyValueStr(ctx, error, "path", JS_NewString(ctx, path), JS_PROP_C_W_E);
-    if (to)
-        JS_DefinePropertyValueStr(ctx, error, "dest", JS_NewString(ctx, to), JS_PROP_C_W_E);
-    return JS_Throw(ctx, error);
-}
-
-/* A path that has no NUL in it; the caller frees it. */
-static const char *path_of(JSContext *ctx, JSValueConst value)
-{
-    size_t length;
-    const char *path = JS_ToCStringLen(ctx, &length, value);
-    if (path && memchr(path, 0, length)) {
-        JS_FreeCString(ctx, path);
-        JS_ThrowTypeError(ctx, "a path must be a string without null bytes");
-        return NULL;
-    }
-    return path;
-}
+#include "paths.h"
 
 /* All bytes of a file; NULL with errno set. */
 static uint8_t *read_all(const char *path, size_t *length)
@@ -160,7 +99,7 @@ NATIVE(native_read_file)
     JSValue result;
     if (JS_IsNumber(argv[0]))
         return JS_ThrowTypeError(ctx, "file descriptors are not supported, only 0 is");
-    const char *path = path_of(ctx, argv[0]);
+    char *path = path_of(ctx, argv[0]);
     if (!path)
         return JS_EXCEPTION;
     uint8_t *bytes = read_all(path, &length);
@@ -170,7 +109,7 @@ NATIVE(native_read_file)
     } else {
         result = failed(ctx, errno, "open", path, NULL);
     }
-    JS_FreeCString(ctx, path);
+    js_free(ctx, path);
     return result;
 }
 
@@ -194,23 +133,17 @@ NATIVE(native_read_input)
 NATIVE(native_write_file)
 {
     JSValue result = JS_UNDEFINED;
-    size_t length;
+    size_t length = 0;
     const uint8_t *bytes;
-    const char *text = NULL, *path = path_of(ctx, argv[0]);
+    const char *text = NULL;
+    char *path = path_of(ctx, argv[0]);
     const char *mode = path ? JS_ToCString(ctx, argv[2]) : NULL;
     if (!mode) {
-        JS_FreeCString(ctx, path);
+        js_free(ctx, path);
         return JS_EXCEPTION;
     }
-    if (JS_IsArrayBuffer(argv[1])) {
-        bytes = JS_GetArrayBuffer(ctx, &length, argv[1]);
-    } else if (JS_GetTypedArrayType(argv[1]) >= 0) {
-        size_t offset, size, buffer_size;
-        JSValue buffer = JS_GetTypedArrayBuffer(ctx, argv[1], &offset, &size, NULL);
-        bytes = JS_IsException(buffer) ? NULL : JS_GetArrayBuffer(ctx, &buffer_size, buffer);
-        length = size;
-        bytes = bytes ? bytes + offset : NULL;
-        JS_FreeValue(ctx, buffer);
+    if (JS_IsArrayBuffer(argv[1]) || JS_GetTypedArrayType(argv[1]) >= 0) {
+        bytes = bytes_of(ctx, argv[1], &length);
     } else {
         text = JS_ToCStringLen(ctx, &length, argv[1]);
         bytes = (const uint8_t *)text;
@@ -231,20 +164,20 @@ NATIVE(native_write_file)
     }
     JS_FreeCString(ctx, text);
     JS_FreeCString(ctx, mode);
-    JS_FreeCString(ctx, path);
+    js_free(ctx, path);
     return result;
 }
 
-/* [name, kind, name, kind, …]; kind: "d", "l", "f" */
+/* [name, kind, name, kind, …]; a name that is no UTF-8 is a buffer; kind: "d", "l", "f" */
 NATIVE(native_list)
 {
-    const char *path = path_of(ctx, argv[0]);
+    char *path = path_of(ctx, argv[0]);
     if (!path)
         return JS_EXCEPTION;
     DIR *dir = opendir(path);
     if (!dir) {
         JSValue result = failed(ctx, errno, "scandir", path, NULL);
-        JS_FreeCString(ctx, path);
+        js_free(ctx, path);
         return result;
     }
     JSValue list = JS_NewArray(ctx);
@@ -255,12 +188,12 @@ NATIVE(native_list)
             continue;
         const char *kind =
             entry->d_type == DT_DIR ? "d" : entry->d_type == DT_LNK ? "l" : "f";
-        JS_DefinePropertyValueUint32(ctx, list, i++, JS_NewString(ctx, entry->d_name),
+        JS_DefinePropertyValueUint32(ctx, list, i++, name_of(ctx, entry->d_name),
                                      JS_PROP_C_W_E);
         JS_DefinePropertyValueUint32(ctx, list, i++, JS_NewString(ctx, kind), JS_PROP_C_W_E);
     }
     closedir(dir);
-    JS_FreeCString(ctx, path);
+    js_free(ctx, path);
     return list;
 }
 
@@ -268,16 +201,16 @@ NATIVE(native_list)
 NATIVE(native_stat)
 {
     struct stat about;
-    const char *path = path_of(ctx, argv[0]);
+    char *path = path_of(ctx, argv[0]);
     if (!path)
         return JS_EXCEPTION;
     bool follow = JS_ToBool(ctx, argv[1]);
     if (follow ? stat(path, &about) : lstat(path, &about)) {
         JSValue result = failed(ctx, errno, follow ? "stat" : "lstat", path, NULL);
-        JS_FreeCString(ctx, path);
+        js_free(ctx, path);
         return result;
     }
-    JS_FreeCString(ctx, path);
+    js_free(ctx, path);
     const char *kind = S_ISDIR(about.st_mode) ? "d" : S_ISLNK(about.st_mode) ? "l" : "f";
 #define MS(t) ((double)(t).tv_sec * 1e3 + (double)(t).tv_nsec / 1e6)
     JSValue values[] = {
@@ -298,11 +231,11 @@ static const char *const CALLS[] = {"mkdir", "rmdir", "unlink", "chdir", "rename
 
 NATIVE_MAGIC(native_change)
 {
-    const char *path = path_of(ctx, argv[0]), *to = NULL;
+    char *path = path_of(ctx, argv[0]), *to = NULL;
     if (!path)
         return JS_EXCEPTION;
     if (magic >= RENAME && !(to = path_of(ctx, argv[1]))) {
-        JS_FreeCString(ctx, path);
+        js_free(ctx, path);
         return JS_EXCEPTION;
     }
     int status = magic == MKDIR    ? mkdir(path, 0777)
@@ -312,8 +245,8 @@ NATIVE_MAGIC(native_change)
                  : magic == RENAME ? rename(path, to)
                                   : symlink(path, to);
     JSValue result = status ? failed(ctx, errno, CALLS[magic], path, to) : JS_UNDEFINED;
-    JS_FreeCString(ctx, path);
-    JS_FreeCString(ctx, to);
+    js_free(ctx, path);
+    js_free(ctx, to);
     return result;
 }
 
@@ -386,21 +319,10 @@ NATIVE(native_utf8_decode)
     js_dbuf_init(ctx, &text);
     const uint8_t *at = bytes + offset, *end = at + length;
     while (at < end) {
-        uint8_t c = *at;
-        int more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2
-                   : c >= 0xf0 && c < 0xf5 ? 3 : -1;
-        int have = 0;
-        while (more > 0 && have < more && at + have + 1 < end) {
-            uint8_t next = at[have + 1];
-            uint8_t low = have == 0 ? (c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80) : 0x80;
-            uint8_t high = have == 0 ? (c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf) : 0xbf;
-            if (next < low || next > high)
-                break;
-            have++;
-        }
-        if (more >= 0 && have == more) {
-            dbuf_put(&text, at, more + 1);
-            at += more + 1;
+        int here = utf8_length(at, end);
+        if (here > 0) {
+            dbuf_put(&text, at, here);
+            at += here;
             continue;
         }
         if (fatal) {
@@ -408,7 +330,7 @@ NATIVE(native_utf8_decode)
             return JS_ThrowTypeError(ctx, "the encoded data is not valid UTF-8");
         }
         dbuf_put(&text, (const uint8_t *)"\xef\xbf\xbd", 3);
-        at += more < 0 ? 1 : have + 1;
+        at -= here;
     }
     JSValue result = dbuf_error(&text) ? JS_ThrowOutOfMemory(ctx)
                                        : JS_NewStringLen(ctx, (char *)text.buf, text.size);
