@@ -4,6 +4,8 @@
 
 #[path = "code/backups.rs"]
 mod backups;
+#[path = "code/carried.rs"]
+mod carried;
 #[path = "code/contexts.rs"]
 mod contexts;
 #[path = "code/damage.rs"]
@@ -26,6 +28,8 @@ mod stateless;
 mod states;
 #[path = "code/stream.rs"]
 mod stream;
+#[path = "code/survive.rs"]
+mod survive;
 #[path = "code/time.rs"]
 mod time;
 #[path = "code/traces.rs"]

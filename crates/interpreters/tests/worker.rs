@@ -2,6 +2,8 @@
 
 #[path = "worker/bed.rs"]
 mod bed;
+#[path = "../../../tests/tests/code/carried.rs"]
+mod carried;
 #[path = "worker/death.rs"]
 mod death;
 #[path = "worker/jail.rs"]
@@ -12,3 +14,5 @@ mod languages;
 mod many;
 #[path = "worker/run.rs"]
 mod run;
+#[path = "worker/warm.rs"]
+mod warm;

@@ -99,7 +99,8 @@ impl Bed {
     /// A context, not begun yet.
     pub fn context(&self, key: &str) -> Context {
         let packs = PackDir::new(self.make(&format!("contexts/{key}")).into());
-        Context { key: key.to_owned(), build: self.build.clone(), snapshot: None, packs }
+        let (key, cwd) = (key.to_owned(), "/workspace".to_owned());
+        Context { key, build: self.build.clone(), cwd, snapshot: None, packs }
     }
 }
 
@@ -107,6 +108,7 @@ impl Bed {
 pub struct Context {
     pub key: String,
     pub build: EngineBuild,
+    pub cwd: String,
     pub snapshot: Option<Snapshot>,
     pub packs: PackDir,
 }
@@ -143,7 +145,7 @@ impl Context {
             spare: None,
             code: code.to_owned(),
             env: BTreeMap::from([("GIVEN".to_owned(), "yes".to_owned())]),
-            cwd: "/workspace".to_owned(),
+            cwd: self.cwd.clone(),
             stdin: b"a line\n".to_vec(),
             timeout: Duration::from_secs(20),
             memory_bytes: 64 * MIB,
@@ -155,6 +157,13 @@ impl Context {
 
     pub async fn run(&mut self, worker: &Worker, code: &str) -> Ran {
         let job = self.job(code);
+        self.execute(worker, job).await
+    }
+
+    /// The same with the memory that the largest engine has.
+    pub async fn roomy(&mut self, worker: &Worker, code: &str) -> Ran {
+        let mut job = self.job(code);
+        job.memory_bytes = 256 * MIB;
         self.execute(worker, job).await
     }
 
@@ -174,6 +183,7 @@ impl Context {
             && let Some(saved) = done.saved.take()
         {
             self.snapshot = Some(saved.snapshot);
+            self.cwd.clone_from(&done.cwd);
             if let Some(pack) = saved.pack {
                 pack.keep();
             }

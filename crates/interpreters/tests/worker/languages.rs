@@ -13,9 +13,7 @@ async fn runs(engine: &'static str, steps: &[(&str, &str)]) {
         if number % 2 == 1 {
             worker.forget("one").await;
         }
-        let mut job = context.job(code);
-        job.memory_bytes = 256 << 20;
-        let ran = context.execute(&worker, job).await;
+        let ran = context.roomy(&worker, code).await;
         assert_eq!(ran.value(), *value, "{code}: {ran:?}");
     }
     let made = std::fs::read_to_string(bed.path("workspace1/moved")).expect("the file");
