@@ -2,6 +2,8 @@
 //! contract). With real engines, of the cache that `SANDKEEP_ENGINE_CACHE` names, else of
 //! `engines` in the target directory.
 
+#[path = "code/apart.rs"]
+mod apart;
 #[path = "code/backups.rs"]
 mod backups;
 #[path = "code/carried.rs"]
