@@ -12,6 +12,8 @@ mod carried;
 mod contexts;
 #[path = "code/damage.rs"]
 mod damage;
+#[path = "code/data.rs"]
+mod data;
 #[path = "code/kept.rs"]
 mod kept;
 #[path = "code/kills.rs"]
