@@ -58,6 +58,61 @@ async fn damaged_memory_is_told_and_other_contexts_are_fine() {
     assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42", "whole again");
 }
 
+/// A state stands on several packs, each with what the ones before it do not have.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_pack_that_a_state_stands_on_is_checked() {
+    let server = server().await;
+    server.put("/v1/sandboxes/s", json!({ "idleLimitMs": 500 })).await.expect(201);
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    for code in [
+        "let x = 0; var large = Float64Array.from({ length: 200_000 }, () => Math.random())",
+        "x = 1; var middle = Float64Array.from({ length: 40_000 }, () => Math.random())",
+        "x = 41",
+    ] {
+        run(&server, "s", &id, code).await;
+    }
+    // The one that the next execution is written over goes with the idle worker.
+    let bytes = told(&server, "s", &id).await["snapshot"]["diskBytes"].clone();
+    let size = |file: &PathBuf| file.metadata().map_or(0, |told| told.len());
+    let files = e2e::eventually("packs of the state alone", SOON, || async {
+        let files = packs(&server, "s", &id);
+        (files.iter().map(size).sum::<u64>() == bytes).then_some(files)
+    })
+    .await;
+    assert!(files.len() > 1, "{files:?}");
+    for file in files {
+        let whole = std::fs::read(&file).expect("read");
+        let flipped = |at: usize| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            bytes
+        };
+        let last = whole.len() - 1;
+        let mut damaged: Vec<_> = [0, last / 3, last / 2, last].map(flipped).into();
+        damaged.extend([whole[..last].to_vec(), whole[..last / 2].to_vec(), Vec::new()]);
+        for bytes in damaged {
+            std::fs::write(&file, bytes).expect("written");
+            end_workers(&server).await;
+            let answer = ask(&server, "s", &id, json!({ "code": "x + 1" })).await;
+            let error = answer.expect_error(500, "SNAPSHOT_CORRUPT");
+            assert_eq!(error["context"]["contextId"], id, "{error}");
+        }
+        std::fs::write(&file, &whole).expect("written");
+    }
+    end_workers(&server).await;
+    assert_eq!(text(&run(&server, "s", &id, "x + large.length + middle.length").await), "240041");
+}
+
+/// kill -9 of all workers: what is asked next comes from the disk.
+async fn end_workers(server: &Server) {
+    for pid in grandchildren(server.pid()) {
+        let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    let none = || async { grandchildren(server.pid()).is_empty().then_some(()) };
+    e2e::eventually("they are gone", SOON, none).await;
+}
+
 /// A small file system of this test's own; unmounted at the end.
 struct Small(tempfile::TempDir);
 
@@ -133,12 +188,8 @@ async fn a_worker_that_is_killed_costs_one_execution() {
     let id = context(&server, "s", "JAVASCRIPT").await;
     run(&server, "s", &id, "let x = 41").await;
     let running = spinning(&server, "s", &id, "on").await;
-    let workers = grandchildren(server.pid());
-    assert!(!workers.is_empty());
-    for pid in workers {
-        let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-    }
+    assert!(!grandchildren(server.pid()).is_empty());
+    end_workers(&server).await;
     let (status, answer) = running.await.expect("it ended");
     assert_eq!(status, 200, "{answer}");
     assert_eq!(answer["error"]["name"], "EngineError", "{answer}");
