@@ -14,6 +14,8 @@ mod contexts;
 mod damage;
 #[path = "code/data.rs"]
 mod data;
+#[path = "code/hostile.rs"]
+mod hostile;
 #[path = "code/kept.rs"]
 mod kept;
 #[path = "code/kills.rs"]
