@@ -22,6 +22,8 @@ mod kept;
 mod kills;
 #[path = "code/limits.rs"]
 mod limits;
+#[path = "code/names.rs"]
+mod names;
 #[path = "code/races.rs"]
 mod races;
 #[path = "code/rig.rs"]
