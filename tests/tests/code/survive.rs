@@ -36,7 +36,7 @@ async fn check(server: &Server, contexts: &[(&str, &Carried, String)], round: us
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_that_code_made_goes_on_after_idleness_a_restart_and_kill_9() {
+async fn all_that_code_made_goes_on_after_kill_9_idleness_and_a_restart() {
     let mut server = server().await;
     server.put("/v1/sandboxes/s", json!({ "idleLimitMs": 1000 })).await.expect(201);
     let mut contexts = Vec::new();
@@ -46,18 +46,20 @@ async fn all_that_code_made_goes_on_after_idleness_a_restart_and_kill_9() {
         contexts.push((lang.binding, *carried.expect("a table"), id));
     }
     begin(&server, &contexts).await;
+    // Right after the answers.
+    server.kill();
+    server.restart().await;
     for round in 0..3 {
         match round {
-            0 => {
+            0 => {}
+            1 => {
                 let none = || async { grandchildren(server.pid()).is_empty().then_some(()) };
                 eventually("the worker ends", SOON, none).await;
             }
-            1 => _ = server.terminate(),
-            // Right after the answers.
-            _ => server.kill(),
-        }
-        if round > 0 {
-            server.restart().await;
+            _ => {
+                server.terminate();
+                server.restart().await;
+            }
         }
         let mut before = Vec::new();
         for (binding, ..) in &contexts {
