@@ -81,12 +81,12 @@ fn ticks(server: &e2e::Server) -> u64 {
 async fn loops_that_were_ended_take_no_time_any_more() {
     let server = server().await;
     let mut contexts = Vec::new();
-    for _ in 0..4 {
-        contexts.push(context(&server, "s", "JAVASCRIPT").await);
+    for lang in languages() {
+        contexts.push((lang.spin, context(&server, "s", lang.binding).await));
     }
     let all = (0..20).map(|i| {
-        let body = json!({ "code": JAVASCRIPT.spin, "timeoutMs": 100 });
-        ask(&server, "s", &contexts[i % 4], body)
+        let (code, id) = &contexts[i % contexts.len()];
+        ask(&server, "s", id, json!({ "code": code, "timeoutMs": 100 }))
     });
     for answer in futures::future::join_all(all).await {
         assert_eq!(answer.expect(200)["error"]["name"], "ExecutionLimitError");
