@@ -105,3 +105,30 @@ async fn ten_thousand_entries_are_listed_by_each() {
     let count = server.exec("s", &["sh", "-c", "ls many | wc -l"]).await;
     assert_eq!(count["stdout"], "10000\n");
 }
+
+/// While the instance swaps a directory and a link to the root for one another, code never reads
+/// what is not the sandbox's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_race_of_the_instance_is_not_won_by_code() {
+    if !has_python() {
+        return;
+    }
+    let server = server().await;
+    let script = "mkdir -p a/etc && echo inside > a/etc/passwd && ln -s / b && touch begun &&
+        (i=0; while [ $i -lt 400 ]; do mv -T a c; mv -T b a; mv -T a b; mv -T c a; i=$((i+1)); done)
+        touch done";
+    let code = "import os
+seen, failed = set(), 0
+while not os.path.exists('begun'): pass
+while not os.path.exists('done'):
+    try:
+        with open('a/etc/passwd') as f: seen.add(f.read())
+        seen.update(n for n in os.listdir('a') if n != 'etc')
+    except OSError: failed += 1
+seen, failed > 0";
+    let argv = ["sh", "-c", script];
+    let (ran, answer) =
+        tokio::join!(server.exec("s", &argv), execute(&server, "s", "PYTHON", code));
+    assert_eq!(ran["exitCode"], 0, "{ran}");
+    assert_eq!(text(&answer), "({'inside\\n'}, True)");
+}
