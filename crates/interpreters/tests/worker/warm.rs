@@ -109,3 +109,26 @@ async fn heavy_all_that_code_made_goes_on_after_it_made_room() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_arrays_and_figures_go_on_after_they_made_room() {
+    let build = tokio::task::spawn_blocking(|| build("python-data")).await.expect("installed");
+    let bed = Bed::of(build, |options| options.warm_bytes = 1).await;
+    let worker = bed.worker(1).await;
+    let (mut one, mut other) = (bed.context("one"), bed.context("other"));
+    let code = "import numpy as np, matplotlib.pyplot as plt; a = np.arange(10_000.0)\n\
+                fig, ax = plt.subplots(figsize=(2, 1)); plt.close(fig); ax.plot([1, 2]);";
+    for context in [&mut one, &mut other] {
+        assert_eq!(context.roomy(&worker, code).await.done().error, None);
+    }
+    other.roomy(&worker, "a[:] = 0; ax.clear()").await.done();
+    for lines in 1..4 {
+        let ran = one.roomy(&worker, "float(a.sum()), len(ax.lines)").await;
+        assert_eq!(ran.value(), format!("({:?}, {lines})", 49_995_000.0 + f64::from(lines - 1)));
+        assert!(ran.done().restored_us.is_some(), "it made room for the other");
+        let ran = one.roomy(&worker, "a[0] += 1; ax.plot([2, 1]); fig").await;
+        let result = ran.done().result.as_ref().expect("a figure");
+        assert!(result.mime["image/png"].starts_with("iVBORw0KGgo"));
+        assert_eq!(other.roomy(&worker, "a.any(), len(ax.lines)").await.value(), "(np.False_, 0)");
+    }
+}
