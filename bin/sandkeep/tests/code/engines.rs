@@ -240,6 +240,48 @@ fn a_damaged_engine_is_not_used() {
 }
 
 #[test]
+fn files_that_contexts_see_are_checked() {
+    let shared = engines(&["python-data"]);
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = place.path();
+    for kind in ["wasm", "modules", "bases"] {
+        std::os::unix::fs::symlink(shared.join(kind), cache.join(kind)).expect("linked");
+    }
+    let copied = Command::new("cp").arg("-a").arg(shared.join("files")).arg(cache).status();
+    assert!(copied.expect("cp starts").success());
+    let index = fs::read(shared.join("index.json")).expect("an index");
+    let mut index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
+    let builds = index["builds"].as_array_mut().expect("a list");
+    let last = builds.iter().rposition(|b| b["name"] == "python-data").expect("it is installed");
+    let build = builds.swap_remove(last);
+    *builds = vec![build.clone()];
+    fs::write(cache.join("index.json"), index.to_string()).expect("write");
+    let verify = |what: &str| {
+        let (code, _, stderr) = verb(cache, &["verify"], |_| {});
+        assert_eq!((code == 0, stderr.contains(what)), (what.is_empty(), true), "{stderr}");
+    };
+    verify("");
+    for dir in build["dirs"].as_array().expect("a list") {
+        let host = dir["host"].as_str().expect("a path");
+        let found = Command::new("find").arg(cache.join(host)).args(["-type", "f"]).output();
+        let found = String::from_utf8(found.expect("find starts").stdout).expect("UTF-8");
+        let file = found.lines().next_back().expect("a file");
+        let before = fs::read(file).expect("readable");
+        let mut bytes = before.clone();
+        bytes[0] ^= 1;
+        fs::write(file, bytes).expect("written");
+        verify(host);
+        fs::write(file, before).expect("written");
+        verify("");
+        let more = cache.join(host).join("more");
+        fs::write(&more, "").expect("written");
+        verify(host);
+        fs::remove_file(&more).expect("removed");
+    }
+    verify("");
+}
+
+#[test]
 fn old_builds_that_nobody_needs_go() {
     let place = tempfile::tempdir().expect("a directory");
     let cache = cache_of("perl", place.path());

@@ -58,6 +58,9 @@ pub struct EngineDir {
     pub guest: String,
     /// Where it is, relative to the cache.
     pub host: PathBuf,
+    /// Hash over names and contents, hex; `None`: it was installed before there were such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
 }
 
 impl EngineBuild {

@@ -7,7 +7,7 @@ use super::cache::{self, EngineBuild, EngineDir, Lock};
 use super::catalogue::{EngineSpec, Files, Source, Take};
 use super::error::at;
 use super::strip::Stripped;
-use super::{Cache, Error, base, catalogue, compile, fetch, module_key, quickjs, strip};
+use super::{Cache, Error, base, catalogue, compile, fetch, module_key, quickjs, strip, tree};
 use crate::drivers;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -234,15 +234,27 @@ impl Run<'_> {
             let key = blake3::hash(format!("{} {:?}", files.sha256, files.take).as_bytes());
             let host = Path::new("files").join(&key.to_hex()[..32]);
             let place = self.cache.path(&host);
-            if !place.is_dir() {
-                let archive = self.member(package, files.archive)?;
-                self.take(files, &archive, &place)?;
-            }
             let inner = match files.take {
                 Take::Whole(_) => host,
                 Take::Inner(_) => host.join("content"),
             };
-            dirs.push(EngineDir { guest: files.guest.to_owned(), host: inner });
+            let builds = self.cache.builds()?;
+            let known = builds.iter().flat_map(|build| &build.dirs).find(|dir| dir.host == inner);
+            let wanted = known.and_then(|dir| dir.hash.clone());
+            let path = self.cache.path(&inner);
+            // One of a run that was broken off is whole: it was put there so.
+            let there = tree::hash(&path).ok();
+            let there = there.filter(|hash| wanted.as_ref().is_none_or(|wanted| wanted == hash));
+            let hash = match there {
+                Some(hash) => hash,
+                None => {
+                    let archive = self.member(package, files.archive)?;
+                    self.take(files, &archive, &place)?;
+                    tree::hash(&path).map_err(at(&path))?
+                }
+            };
+            let guest = files.guest.to_owned();
+            dirs.push(EngineDir { guest, host: inner, hash: Some(hash) });
         }
         Ok(dirs)
     }
@@ -275,6 +287,13 @@ impl Run<'_> {
                 fetch::unpack(name, &middle.path().join(member), &[], &content)?;
             }
         }
+        // One that is damaged goes; who has it open keeps what is in it until then.
+        let damaged = tempfile::Builder::new().prefix(".old-").tempdir_in(parent);
+        let damaged = damaged.map_err(at(parent))?;
+        match fs::rename(place, damaged.path()) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(at(place)(e)),
+            _ => {}
+        }
         fs::rename(fresh.keep(), place).map_err(at(place))
     }
 
@@ -305,11 +324,18 @@ pub fn verify(cache: &Cache, progress: &mut dyn FnMut(&EngineBuild)) -> Result<(
     for build in cache.builds()? {
         progress(&build);
         check(cache, &build)?;
+        let file = cache::wasm_path(&build.wasm);
+        let damaged = |what: String| Error::Damaged { file: file.clone(), what };
+        let packed = fs::read(cache.path(&file)).map_err(|e| damaged(e.to_string()))?;
+        let wasm = zstd::decode_all(&packed[..]).map_err(|e| damaged(e.to_string()))?;
+        if fetch::sha256(&wasm) != build.wasm {
+            return Err(damaged("its contents changed".into()));
+        }
     }
     Ok(())
 }
 
-/// The same for one build.
+/// Checks what contexts of one build run with.
 ///
 /// # Errors
 /// [`Error::Damaged`].
@@ -327,11 +353,12 @@ pub fn check(cache: &Cache, build: &EngineBuild) -> Result<(), Error> {
         }
     }
     base::read_meta(cache, build)?;
-    match build.dirs.iter().find(|dir| !cache.path(&dir.host).is_dir()) {
-        None => Ok(()),
-        Some(dir) => {
-            let what = "it is not there".to_owned();
-            Err(Error::Damaged { file: dir.host.clone(), what })
+    for dir in &build.dirs {
+        let damaged = |what: String| Error::Damaged { file: dir.host.clone(), what };
+        let found = tree::hash(&cache.path(&dir.host)).map_err(|e| damaged(e.to_string()))?;
+        if dir.hash.as_ref().is_some_and(|wanted| *wanted != found) {
+            return Err(damaged("its contents changed".into()));
         }
     }
+    Ok(())
 }

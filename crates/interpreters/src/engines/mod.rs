@@ -14,6 +14,7 @@ mod fetch;
 mod install;
 mod quickjs;
 mod strip;
+mod tree;
 
 pub use cache::{Cache, EngineBuild, EngineDir, default_dir};
 pub use catalogue::{ENGINES, EngineSpec, find};
