@@ -47,6 +47,13 @@ struct Saved {
     pages: Vec<(PageIndex, Content)>,
     /// Pages of each pack, in order.
     packs: Vec<Vec<PageIndex>>,
+    written: Option<Written>,
+}
+
+/// Pages that were written, as long as none can have come to them.
+struct Written {
+    pages: Vec<PageIndex>,
+    faults: u64,
 }
 
 /// What is no memory and must not change: values of globals, sizes of tables.
@@ -176,7 +183,8 @@ impl Instance {
                 InstanceError::Pack { file, error }
             })?;
         let lists = packs.iter().map(|pack| pack.pages.iter().map(|(index, _)| *index).collect());
-        let saved = Saved { snapshot: snapshot.clone(), pages, packs: lists.collect() };
+        let saved =
+            Saved { snapshot: snapshot.clone(), pages, packs: lists.collect(), written: None };
         Ok(Instance {
             build,
             runtime,

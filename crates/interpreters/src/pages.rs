@@ -69,6 +69,13 @@ impl PageMap {
             .unwrap_or_else(|| (0..pages as PageIndex).collect())
     }
 
+    /// A number that grows whenever a page of this process is written for the first time. `None`: it
+    /// is not known.
+    pub fn faults(&self) -> Option<u64> {
+        self.0.as_ref()?;
+        spawner::pagemap::faults().ok()
+    }
+
     /// By one call that looks at nothing else; kernels before 6.7 do not have it.
     fn ask(&self, memory: &[u8]) -> Option<Vec<PageIndex>> {
         let start = memory.as_ptr() as u64;

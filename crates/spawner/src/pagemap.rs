@@ -39,6 +39,15 @@ pub(crate) struct Region {
     categories: u64,
 }
 
+/// How many pages this process has asked for by touching them, of whatever kind. While it stays the
+/// same no page became the process's own.
+///
+/// # Errors
+/// None that a kernel is known to give.
+pub fn faults() -> io::Result<u64> {
+    sys::faults()
+}
+
 /// Gives `found` the ranges of addresses between `range` whose pages are there and are not a
 /// file's: of a private mapping, those that were written. In order. `map` is this process's
 /// `/proc/self/pagemap`.

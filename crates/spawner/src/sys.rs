@@ -78,6 +78,20 @@ pub(crate) fn fork_sibling() -> io::Result<Option<i32>> {
     Ok((pid != 0).then_some(pid as i32))
 }
 
+/// Page faults of all threads of this process so far, those that read from a disk among them.
+pub(crate) fn faults() -> io::Result<u64> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // JUSTIFICATION: no library that is used here has the call.
+    // SAFETY: the kernel writes one such structure, which is valid as zeros too.
+    let usage = unsafe {
+        if libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        usage.assume_init()
+    };
+    Ok(usage.ru_minflt as u64 + usage.ru_majflt as u64)
+}
+
 /// Ends this process without running anything.
 pub(crate) fn exit_now(code: i32) -> ! {
     // JUSTIFICATION: a forked child must not run its parent's exit handlers.

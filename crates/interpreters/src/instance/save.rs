@@ -1,6 +1,6 @@
 //! Taking a snapshot.
 
-use super::{Instance, Saved};
+use super::{Instance, Saved, Written};
 use crate::build::hex;
 use crate::pages::{self, Content, PageIndex};
 use crate::{InstanceError, NewSnapshot, PackRef, Snapshot, pack};
@@ -20,7 +20,12 @@ impl Instance {
         }
         self.rest.check(&self.build.linked, &mut self.live)?;
         let memory = self.live.memory.data(&self.live.store);
-        let written = self.runtime.pages.written(memory);
+        let before = self.saved.as_mut().and_then(|saved| saved.written.take());
+        let written = match before {
+            // Looking at the whole map takes longer than a small step.
+            Some(before) if self.runtime.pages.faults() == Some(before.faults) => before.pages,
+            _ => self.runtime.pages.written(memory),
+        };
         let (before, known, lists) = match &self.saved {
             Some(saved) => (saved.pages.as_slice(), &*saved.snapshot.packs, &*saved.packs),
             None => (&[][..], &[][..], &[][..]),
@@ -69,7 +74,10 @@ impl Instance {
             chunks1m,
         };
         self.moved = false;
-        self.saved = Some(Saved { snapshot: snapshot.clone(), pages: now, packs: lists });
+        // Asked now: from here on nobody writes to this memory but the next execution.
+        let faults = self.runtime.pages.faults();
+        let written = faults.map(|faults| Written { pages: written, faults });
+        self.saved = Some(Saved { snapshot: snapshot.clone(), pages: now, packs: lists, written });
         Ok(NewSnapshot { snapshot, pack })
     }
 }
