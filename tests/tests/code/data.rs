@@ -1,6 +1,6 @@
 //! Arrays and figures in Python for data.
 
-use crate::damage::grandchildren;
+use crate::damage::workers;
 use crate::rig::*;
 use base64::Engine as _;
 use e2e::{Server, eventually};
@@ -70,7 +70,7 @@ async fn arrays_and_half_drawn_figures_go_on_after_idleness_a_restart_and_kill_9
             server.terminate();
             server.restart().await;
         } else {
-            let none = || async { grandchildren(server.pid()).is_empty().then_some(()) };
+            let none = || async { workers(&server).is_empty().then_some(()) };
             eventually("the worker ends", SOON, none).await;
         }
         let (before, after) = go_on(&server, &id, lines).await;

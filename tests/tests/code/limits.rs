@@ -66,9 +66,9 @@ async fn standard_input_reaches_python() {
     assert_eq!(answer["error"]["name"], "EOFError", "{answer}");
 }
 
-/// Processor time that the children of the server's children took so far, clock ticks.
+/// Processor time that the server's workers took so far, clock ticks.
 fn ticks(server: &e2e::Server) -> u64 {
-    let workers = crate::damage::grandchildren(server.pid());
+    let workers = crate::damage::workers(server);
     let of = |pid: i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let fields: Vec<_> = stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect();

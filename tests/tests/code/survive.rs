@@ -1,7 +1,7 @@
 //! All that code made goes on after its worker, the server, or both ended.
 
 use crate::carried::{self, Carried};
-use crate::damage::grandchildren;
+use crate::damage::workers;
 use crate::rig::*;
 use e2e::{Server, eventually};
 use serde_json::json;
@@ -53,7 +53,7 @@ async fn all_that_code_made_goes_on_after_kill_9_idleness_and_a_restart() {
         match round {
             0 => {}
             1 => {
-                let none = || async { grandchildren(server.pid()).is_empty().then_some(()) };
+                let none = || async { workers(&server).is_empty().then_some(()) };
                 eventually("the worker ends", SOON, none).await;
             }
             _ => {
