@@ -22,14 +22,14 @@ pub(crate) enum ToZygote {
         cache: PathBuf,
         /// What is in it that runs here.
         builds: Vec<EngineBuild>,
+        /// Bytes of warm contexts that each worker keeps.
+        warm_bytes: u64,
     },
     /// Forks a worker. Beside it: the worker's socket, `/workspace`. Answer: `Forked` or
     /// `ForkFailed`.
     Fork {
         /// First of its 65 536 host ids.
         ids: Option<u32>,
-        /// Bytes of warm contexts that it keeps.
-        warm_bytes: u64,
     },
 }
 
@@ -89,6 +89,8 @@ pub(crate) struct Execute {
     pub key: String,
     pub build: EngineBuild,
     pub snapshot: Option<Snapshot>,
+    /// Its packs come without being asked for: the worker is not believed to have it.
+    pub packs: bool,
     pub code: String,
     pub env: BTreeMap<String, String>,
     pub cwd: String,

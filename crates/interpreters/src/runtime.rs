@@ -11,6 +11,7 @@ const TICK: Duration = Duration::from_millis(5);
 
 /// What a process needs once to run guests. To be made after all forks: it has a thread.
 pub struct Runtime {
+    engine: Engine,
     ticks: Arc<Ticks>,
     pub(crate) pages: PageMap,
 }
@@ -40,9 +41,14 @@ impl Runtime {
     /// Where no thread can be had.
     pub fn new(engine: &Engine, pages: PageMap) -> io::Result<Arc<Self>> {
         let ticks = Arc::new(Ticks::default());
-        let (engine, theirs) = (engine.clone(), ticks.clone());
-        std::thread::Builder::new().name("ticks".into()).spawn(move || tick(&engine, &theirs))?;
-        Ok(Arc::new(Runtime { ticks, pages }))
+        let (own, theirs) = (engine.clone(), ticks.clone());
+        std::thread::Builder::new().name("ticks".into()).spawn(move || tick(&own, &theirs))?;
+        Ok(Arc::new(Runtime { engine: engine.clone(), ticks, pages }))
+    }
+
+    /// Has guests let others run now, and not at the next tick: one of them may have to stop.
+    pub(crate) fn interrupt(&self) {
+        self.engine.increment_epoch();
     }
 
     /// Guests are interrupted while this is held; nothing wakes up while nobody holds one.

@@ -147,6 +147,7 @@ impl Worker {
                 ToWorker::Cancel { id } => {
                     if let Some(job) = self.lock().get(&id) {
                         job.task.abort();
+                        self.contexts.clock.interrupt();
                     }
                 }
                 ToWorker::Forget { key } => self.contexts.forget(&key),
@@ -170,12 +171,12 @@ impl Worker {
         let mut jobs = self.lock();
         let listed = Listed { jobs: self.jobs.clone(), id };
         let (out, contexts) = (self.out.clone(), self.contexts.clone());
-        let task = tokio::spawn(async move {
+        // A panic is this execution's alone.
+        let inner = tokio::spawn(run::run(job, build, stdin, wanted, contexts, out.clone()));
+        jobs.insert(id, Job { task: inner.abort_handle(), packs });
+        tokio::spawn(async move {
             let _listed = listed;
-            // A panic is this execution's alone.
-            let inner = tokio::spawn(run::run(job, build, stdin, wanted, contexts, out.clone()));
-            let inner = Aborting(inner.abort_handle(), inner);
-            if let Err(error) = inner.wait().await
+            if let Err(error) = inner.await
                 && error.is_panic()
             {
                 let text = "the worker failed while it ran the code".to_owned();
@@ -183,21 +184,5 @@ impl Worker {
                 out.tell(&FromWorker::Failed { id, failure }, Vec::new());
             }
         });
-        jobs.insert(id, Job { task: task.abort_handle(), packs });
-    }
-}
-
-/// Stops a task with the one that waits for it.
-struct Aborting(AbortHandle, tokio::task::JoinHandle<()>);
-
-impl Aborting {
-    async fn wait(mut self) -> Result<(), tokio::task::JoinError> {
-        (&mut self.1).await
-    }
-}
-
-impl Drop for Aborting {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

@@ -163,9 +163,9 @@ fn alive(pid: &str) -> bool {
 }
 
 #[test]
-fn it_dies_with_its_parent() {
-    for bed in beds() {
-        let mut parent = bed.command("stay").stdout(Stdio::piped()).spawn().expect("start");
+fn it_dies_with_its_parent_whether_or_not_it_was_told_what_to_be() {
+    for (bed, mode) in beds().iter().flat_map(|bed| [(bed, "stay"), (bed, "wait")]) {
+        let mut parent = bed.command(mode).stdout(Stdio::piped()).spawn().expect("start");
         let mut line = String::new();
         BufReader::new(parent.stdout.take().expect("a pipe")).read_line(&mut line).expect("read");
         let pid = line.trim();

@@ -196,7 +196,7 @@ impl Shared {
         let mut last = None;
         for _ in 0..2 {
             let zygote = self.zygote().await?;
-            match Process::start(&zygote, place, self.options.warm_bytes).await {
+            match Process::start(&zygote, place).await {
                 Ok(process) => {
                     let mut all = self.lock();
                     all.retain(|process| process.strong_count() > 0);

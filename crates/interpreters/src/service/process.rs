@@ -8,7 +8,7 @@ use crate::frames::{Frame, Reader, Sender};
 use crate::protocol::{FromWorker, ToWorker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -40,6 +40,8 @@ pub(super) type Lease = Arc<dyn Any + Send + Sync>;
 
 struct State {
     jobs: HashMap<u64, Answers>,
+    /// Contexts that are warm there, as far as is known: it drops some by itself.
+    warm: HashSet<String>,
     /// The last execution began or ended then.
     used: Instant,
     /// No more jobs are taken.
@@ -61,24 +63,20 @@ pub(super) struct InFlight {
 
 impl Process {
     /// Forks one and waits until it is ready.
-    pub async fn start(
-        zygote: &Arc<Zygote>,
-        place: &Place,
-        warm_bytes: u64,
-    ) -> Result<Arc<Self>, Error> {
+    pub async fn start(zygote: &Arc<Zygote>, place: &Place) -> Result<Arc<Self>, Error> {
         let failed = |e: std::io::Error| Error::Start(format!("make a socket: {e}"));
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
         let workspace = place.workspace.try_clone().map_err(failed)?;
         let (from, ids) = (zygote.clone(), place.ids);
-        let forked = tokio::task::spawn_blocking(move || {
-            from.fork(ids, warm_bytes, theirs.as_fd(), workspace.as_fd())
-        });
+        let forked =
+            tokio::task::spawn_blocking(move || from.fork(ids, theirs.as_fd(), workspace.as_fd()));
         let Forked { pid, pidfd } =
             forked.await.map_err(|e| Error::Start(format!("the fork broke off: {e}")))??;
         ours.set_nonblocking(true).map_err(failed)?;
         let socket = Arc::new(UnixStream::from_std(ours).map_err(failed)?);
         let out = Sender::new(socket.clone());
-        let state = State { jobs: HashMap::new(), used: Instant::now(), closed: false };
+        let (jobs, warm) = (HashMap::new(), HashSet::new());
+        let state = State { jobs, warm, used: Instant::now(), closed: false };
         let process = Arc::new(Self {
             pid,
             pidfd: Some(pidfd),
@@ -144,6 +142,20 @@ impl Process {
     /// Notes what its warm contexts take.
     pub fn set_warm_bytes(&self, bytes: u64) {
         self.warm.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether it may have a context warm.
+    pub fn is_warm(&self, key: &str) -> bool {
+        self.lock().warm.contains(key)
+    }
+
+    /// Notes whether it has a context warm.
+    pub fn set_warm(&self, key: &str, warm: bool) {
+        let mut state = self.lock();
+        match warm {
+            true => drop(state.warm.insert(key.to_owned())),
+            false => drop(state.warm.remove(key)),
+        }
     }
 
     /// Begins an execution, of which at most `budget` bytes of answers are believed; `None`

@@ -81,15 +81,26 @@ impl Worker {
         };
         let (stdin, timeout) = (std::mem::take(&mut job.stdin), job.timeout + GRACE);
         let (build, output_max) = (job.build.clone(), job.output_max);
+        let key = job.key.clone();
         let mut request = Box::new(execute(job));
         for last in [false, true] {
             let mut flight = self.begin(&build, output_max).await?;
             let process = flight.process.clone();
             request.id = flight.id;
+            let cold = !process.is_warm(&key) && kept.has_packs();
+            request.packs = cold;
+            // Until it has ended well.
+            process.set_warm(&key, false);
             let message = ToWorker::Execute(request);
             let told = process.tell(&message, stdin.clone(), Vec::new());
             told.map_err(|e| Error::Failed(e.to_string()))?;
+            if cold {
+                hand_over(&flight, flight.id, &kept).await?;
+            }
             let ran = tokio::time::timeout(timeout, follow(&mut flight, &kept, &events)).await;
+            if let Ok(Ok(Done { saved: Some(_), .. })) = &ran {
+                process.set_warm(&key, true);
+            }
             let ended = match ran {
                 // Nothing ran: the files that the zygote mapped are not those that are there now.
                 Ok(Err(Error::BuildMissing { .. })) if !last => {
@@ -115,6 +126,7 @@ impl Worker {
     /// Drops what is warm of a context.
     pub async fn forget(&self, key: &str) {
         if let Some(process) = &*self.0.process.lock().await {
+            process.set_warm(key, false);
             // A frame of a key can be made.
             let forget = ToWorker::Forget { key: key.to_owned() };
             let _ = process.tell(&forget, Vec::new(), Vec::new());
@@ -175,6 +187,7 @@ fn execute(job: Job) -> Execute {
         key: job.key,
         build: job.build,
         snapshot: job.snapshot,
+        packs: false,
         code: job.code,
         env: job.env,
         cwd: job.cwd,
@@ -191,6 +204,12 @@ struct Kept {
     packs: PackDir,
     spare: Option<String>,
     before: Option<Snapshot>,
+}
+
+impl Kept {
+    fn has_packs(&self) -> bool {
+        self.before.as_ref().is_some_and(|snapshot| !snapshot.packs.is_empty())
+    }
 }
 
 /// From the first answer to the last.

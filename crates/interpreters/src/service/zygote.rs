@@ -11,9 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How glibc keeps memory there. Each instance of a guest has large tables of which it uses little:
 /// mapped afresh they take what is used, taken from memory that was freed they are filled with
-/// zeros first. The usual threshold grows with what was freed; a fixed one does not.
-const TUNABLES: (&str, &str) =
-    ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=131072:glibc.malloc.arena_max=2");
+/// zeros first. The usual threshold grows with what was freed; a fixed one does not. What a small
+/// execution takes and frees stays.
+const TUNABLES: (&str, &str) = (
+    "GLIBC_TUNABLES",
+    "glibc.malloc.mmap_threshold=131072:glibc.malloc.trim_threshold=524288:glibc.malloc.arena_max=2",
+);
 
 /// A zygote. It ends with its last worker.
 pub(super) struct Zygote {
@@ -43,7 +46,8 @@ impl Zygote {
         let failed = |e: io::Error| Error::Start(format!("start the zygote: {e}"));
         let process = Reexecuted::start(&options.program, NAME, &[TUNABLES]).map_err(failed)?;
         let cache = std::path::absolute(&options.cache).map_err(failed)?;
-        let load = ToZygote::Load { cache, builds: builds.clone() };
+        let warm_bytes = options.warm_bytes;
+        let load = ToZygote::Load { cache, builds: builds.clone(), warm_bytes };
         channel::send(process.connection(), &load, &[]).map_err(failed)?;
         match channel::recv(process.connection()).map_err(failed)? {
             Some((FromZygote::Loaded { broken }, _)) => {
@@ -82,14 +86,13 @@ impl Zygote {
     pub fn fork(
         &self,
         ids: Option<u32>,
-        warm_bytes: u64,
         socket: BorrowedFd,
         workspace: BorrowedFd,
     ) -> Result<Forked, Error> {
         let failed = |e: io::Error| Error::Start(format!("ask the zygote: {e}"));
         let _one = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let connection = self.process.connection();
-        let fork = ToZygote::Fork { ids, warm_bytes };
+        let fork = ToZygote::Fork { ids };
         channel::send(connection, &fork, &[socket, workspace]).map_err(failed)?;
         match channel::recv(connection).map_err(failed)? {
             Some((FromZygote::Forked { pid }, fds)) => {

@@ -130,7 +130,7 @@ async fn make(
         Some(snapshot) => {
             let bytes = match snapshot.packs.is_empty() {
                 true => Vec::new(),
-                false => fetch(job.id, snapshot.packs.len(), packs, out).await?,
+                false => fetch(job, snapshot.packs.len(), packs, out).await?,
             };
             Instance::restore(build, clock, places, job.memory_bytes, snapshot, &bytes).await
         }
@@ -142,13 +142,15 @@ async fn make(
 }
 
 async fn fetch(
-    id: u64,
+    job: &Execute,
     count: usize,
     mut packs: Packs,
     out: &Out,
 ) -> Result<Vec<Vec<u8>>, Failure> {
     let other = |text: &str| Failure::Other { text: text.to_owned() };
-    out.tell(&FromWorker::Need { id }, Vec::new());
+    if !job.packs {
+        out.tell(&FromWorker::Need { id: job.id }, Vec::new());
+    }
     let mut files = Vec::new();
     loop {
         let (fds, more) = packs.recv().await.ok_or_else(|| other("the packs did not come"))?;

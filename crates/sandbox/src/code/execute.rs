@@ -72,7 +72,11 @@ impl Sandboxes {
         let mut turns = None;
         let row = match &request.context_id {
             Some(id) => {
-                let known = live.known_queue(id).and_then(|queue| queue.at_rest());
+                let known = match live.known_queue(id) {
+                    Some(queue) => queue.at_rest(),
+                    // No turn was taken yet.
+                    None => Some((0, None)),
+                };
                 let (at, row) = known.map_or((None, None), |(turns, row)| (Some(turns), row));
                 turns = at;
                 let row = match row {

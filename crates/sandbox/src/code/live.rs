@@ -269,10 +269,11 @@ impl Live {
         Ok(())
     }
 
-    /// Tidied, and with a worker where one can be had: both take their time, side by side. What
-    /// keeps a worker from starting is told to whoever asks for it.
+    /// Tidied, and with a workspace and a worker where they can be had: all take their time, side
+    /// by side. What keeps them from being there is told to whoever asks for them.
     pub async fn prepare(self: &Arc<Self>, world: &Arc<World>) -> Result<()> {
-        let (tidied, _) = tokio::join!(self.tidy(world), self.worker(world));
+        let (tidied, ..) =
+            tokio::join!(self.tidy(world), self.worker(world), self.workspace(world));
         tidied
     }
 

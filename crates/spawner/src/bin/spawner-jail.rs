@@ -1,14 +1,15 @@
 //! For tests: a parent with one thread that jails a child, which tells what it can see and do.
 //!
 //! `spawner-jail BASE|none WORKSPACE ENGINES MODE`, where MODE is `look` (one child, its report
-//! on standard output), `stay` (a child that stays; its pid on standard output), `many` (200
-//! children one after the other, 50 at once; what they left in the parent).
+//! on standard output), `stay` (a child that stays; its pid on standard output), `wait` (a child that
+//! is forked ahead and told nothing; its pid on standard output), `many` (200 children one after the
+//! other, 50 at once, 20 that were told nothing; what they left in the parent).
 #![allow(unsafe_code, reason = "what must be refused is called as it is")]
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use serde_json::{Value, json};
-use spawner::jail::{Bind, Forked, Spec, fork, fresh_network};
+use spawner::jail::{Bind, Forked, Spec, Waiting, fork, fresh_network};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -69,6 +70,11 @@ fn main() {
             println!("{}", forked.pid);
             std::thread::sleep(Duration::from_secs(3600));
         }
+        "wait" => {
+            let waiting = ahead(ids.is_none());
+            println!("{}", pid_of(&waiting));
+            std::thread::sleep(Duration::from_secs(3600));
+        }
         "many" => {
             let before = state();
             for _ in 0..200 {
@@ -81,6 +87,13 @@ fn main() {
             let all: Vec<Forked> = (0..50).map(|_| start(&spec(&[]), one_moment)).collect();
             assert!(all.iter().all(|forked| wait(forked) == 9));
             drop(all);
+            // They end with what is dropped, not with this process.
+            for _ in 0..20 {
+                let waiting = ahead(ids.is_none());
+                let pid = pid_of(&waiting);
+                drop(waiting);
+                assert!(std::fs::metadata(format!("/proc/{pid}")).is_err(), "{pid} is gone");
+            }
             println!("{}", json!({"before": before, "after": state()}));
         }
         other => panic!("no mode {other}"),
@@ -96,6 +109,22 @@ fn start(spec: &Spec, inside: impl FnOnce() -> i32) -> Forked {
         }
     });
     forked.expect("fork")
+}
+
+/// A child that is told nothing.
+fn ahead(own: bool) -> Waiting {
+    Waiting::fork("worker", false, own, |jailed| match jailed {
+        Ok(()) => unreachable!("it was told nothing"),
+        Err(_) => 98,
+    })
+    .expect("fork")
+}
+
+fn pid_of(waiting: &Waiting) -> i32 {
+    let path = format!("/proc/self/fdinfo/{}", waiting.pidfd().as_raw_fd());
+    let info = std::fs::read_to_string(path).expect("of a pidfd");
+    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"));
+    pid.and_then(|pid| pid.trim().parse().ok()).expect("a process id")
 }
 
 fn wait(forked: &Forked) -> i32 {

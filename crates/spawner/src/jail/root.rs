@@ -1,5 +1,6 @@
 //! What a worker sees as `/`, made inside its new namespaces.
 
+use super::{Given, GivenTree, Spec};
 use crate::supervisor::fail::{Fail, Step};
 use crate::sys::{self, attr};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -29,6 +30,56 @@ pub(super) struct Trees {
     pub(super) workspace: Tree,
     /// By their name below `/`.
     pub(super) binds: Vec<(String, Tree)>,
+}
+
+impl Tree {
+    fn told(&self) -> GivenTree {
+        match self {
+            Tree::Mount(_) => None,
+            Tree::Path { path, set } => Some((path.as_bytes().to_vec(), *set)),
+        }
+    }
+
+    fn mount(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Tree::Mount(mount) => Some(mount.as_fd()),
+            Tree::Path { .. } => None,
+        }
+    }
+
+    fn from_told(told: GivenTree, fds: &mut impl Iterator<Item = OwnedFd>) -> Result<Self, Fail> {
+        match told {
+            None => fds.next().map(Tree::Mount).ok_or_else(|| Fail::new("a mount is missing", 0)),
+            Some((path, set)) => {
+                let path = CString::new(path).map_err(std::io::Error::from);
+                Ok(Tree::Path { path: path.step("find a directory")?, set })
+            }
+        }
+    }
+}
+
+impl Trees {
+    /// What a child that waits is told of them, and the mounts that go beside it.
+    pub(super) fn told(&self, spec: &Spec) -> (Given, Vec<BorrowedFd<'_>>) {
+        let binds = self.binds.iter();
+        let mounts = [&self.workspace].into_iter().chain(binds.clone().map(|(_, tree)| tree));
+        let given = Given {
+            tmp_bytes: spec.tmp_bytes,
+            users: spec.ids.is_some(),
+            workspace: self.workspace.told(),
+            binds: binds.map(|(name, tree)| (name.clone(), tree.told())).collect(),
+        };
+        (given, mounts.filter_map(Tree::mount).collect())
+    }
+
+    /// From what was told, and what is kept besides.
+    pub(super) fn from_told(given: Given, fds: Vec<OwnedFd>) -> Result<(Self, Vec<OwnedFd>), Fail> {
+        let mut fds = fds.into_iter();
+        let workspace = Tree::from_told(given.workspace, &mut fds)?;
+        let bind = |(name, tree)| Ok((name, Tree::from_told(tree, &mut fds)?));
+        let binds = given.binds.into_iter().map(bind).collect::<Result<_, Fail>>()?;
+        Ok((Trees { workspace, binds }, fds.collect()))
+    }
 }
 
 /// Where a directory is.
