@@ -17,6 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const LINKS: usize = 40;
 /// Directories that are held open on one way.
 const DEPTH: usize = 1024;
+/// Names that links add to one way: nobody can be stopped while it is walked.
+const NAMES: usize = 4096;
 
 /// A directory that a way may lead into.
 #[derive(Debug, Clone, Copy)]
@@ -80,17 +82,18 @@ enum Here {
 /// as they lead to one of the roots; the last name's only where `follow`, or a slash is after it.
 ///
 /// # Errors
-/// XDEV where the way leads out of all roots, LOOP after 40 links, and what the kernel says.
+/// XDEV where the way leads out of all roots, LOOP after 40 links or 4096 names in them, and what
+/// the kernel says.
 pub fn walk(
     roots: &[Root<'_>],
     start: Start<'_>,
     path: &[u8],
     follow: bool,
 ) -> Result<Found, Errno> {
-    let mut todo = VecDeque::new();
-    put_before(&mut todo, path)?;
+    let mut todo = VecDeque::from(owned(steps(path))?);
     let mut slash = is_directory(path);
     let mut links = 0;
+    let mut left = NAMES;
     let mut here = Here::Inside {
         root: start.root,
         from_start: true,
@@ -140,7 +143,7 @@ pub fn walk(
                     return Err(Errno::LOOP);
                 }
                 let target = rustix::fs::readlinkat(&found, c"", Vec::new())?;
-                put_before(&mut todo, target.as_bytes())?;
+                put_before(&mut todo, target.as_bytes(), &mut left)?;
                 slash |= last && is_directory(target.as_bytes());
                 if target.as_bytes().starts_with(b"/") {
                     here = Here::Outside(Vec::new());
@@ -214,11 +217,14 @@ fn owned<'a>(names: impl Iterator<Item = &'a [u8]>) -> Result<Vec<CString>, Errn
     names.map(|name| CString::new(name).map_err(|_| Errno::INVAL)).collect()
 }
 
-fn put_before(todo: &mut VecDeque<CString>, path: &[u8]) -> Result<(), Errno> {
-    for name in owned(steps(path))?.into_iter().rev() {
+/// Goes along `path` first. `left`: as many names may still come.
+fn put_before(todo: &mut VecDeque<CString>, path: &[u8], left: &mut usize) -> Result<(), Errno> {
+    let names = owned(steps(path))?;
+    *left = left.checked_sub(names.len()).ok_or(Errno::LOOP)?;
+    for name in names.into_iter().rev() {
         todo.push_front(name);
     }
-    if todo.len() > DEPTH * LINKS { Err(Errno::LOOP) } else { Ok(()) }
+    Ok(())
 }
 
 /// Whether a path can only mean a directory.

@@ -179,7 +179,11 @@ impl Wasi {
     }
 
     pub(crate) fn fd_close(&mut self, _mem: &mut Mem<'_>, fd: u32) -> Result<(), Errno> {
-        self.fds.close(fd)
+        self.fds.close(fd)?;
+        if self.held > 0 {
+            self.count_held();
+        }
+        Ok(())
     }
 
     pub(crate) fn fd_renumber(
@@ -188,6 +192,10 @@ impl Wasi {
         from: u32,
         to: u32,
     ) -> Result<(), Errno> {
-        self.fds.renumber(from, to)
+        self.fds.renumber(from, to)?;
+        if self.held > 0 {
+            self.count_held();
+        }
+        Ok(())
     }
 }

@@ -1,9 +1,11 @@
 //! The table of open descriptors.
 
 use super::errno::Errno;
-use super::places::{FIRST, Last, PlaceKind, Places};
+use super::places::{FIRST, Last, PlaceKind, Places, WORKSPACE};
 use super::rights;
-use rustix::fs::OFlags;
+use super::room::{length, same_file};
+use super::stat::{FileKind, kind_of};
+use rustix::fs::{OFlags, Stat};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use types::Stream;
@@ -193,11 +195,37 @@ impl Fds {
         }
     }
 
-    /// Follows a move in the places of everything that is open.
-    pub(crate) fn moved(&mut self, old: &Location, new: &Location) {
+    /// Bytes of files of the workspace that are open and have no name any more.
+    pub(crate) fn held(&self) -> u64 {
+        // One may be open more than once.
+        let mut files = BTreeMap::new();
+        for entry in self.entries.values() {
+            if let Kind::File { at: Location { place: WORKSPACE, .. }, fd, .. } = &entry.kind
+                && let Ok(stat) = rustix::fs::fstat(fd)
+                && stat.st_nlink == 0
+            {
+                files.insert((stat.st_dev, stat.st_ino), length(&stat));
+            }
+        }
+        files.into_values().fold(0, u64::saturating_add)
+    }
+
+    /// Follows a move in the places of everything that is open. `what`: what was moved; it may have
+    /// been opened by another way, through links.
+    pub(crate) fn moved(&mut self, old: &Location, new: &Location, what: Option<&Stat>) {
+        // A further name stays where it is, and so does what was opened by it.
+        let only =
+            |stat: &&Stat| kind_of(stat.st_mode) == FileKind::Directory || stat.st_nlink == 1;
+        let what = what.filter(only);
+        let is_it = |fd: &OwnedFd| {
+            what.is_some_and(|what| rustix::fs::fstat(fd).is_ok_and(|it| same_file(&it, what)))
+        };
         for entry in self.entries.values_mut() {
-            if let Kind::Dir { at, .. } | Kind::File { at, .. } = &mut entry.kind {
-                at.moved(old, new);
+            if let Kind::Dir { at, fd, .. } | Kind::File { at, fd, .. } = &mut entry.kind {
+                match is_it(fd) {
+                    true => *at = new.clone(),
+                    false => at.moved(old, new),
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use super::fds::{APPEND, Kind, host_flags};
 use super::mem::{IoVec, Mem};
 use super::places::WORKSPACE;
 use super::rights;
-use super::room::FILE_MAX;
+use super::room::{FILE_MAX, length, weight};
 use rustix::fs::FallocateFlags;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -91,7 +91,7 @@ fn write_at(
 }
 
 pub(crate) fn size(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
-    Ok(u64::try_from(rustix::fs::fstat(fd)?.st_size).unwrap_or(0))
+    Ok(length(&rustix::fs::fstat(fd)?))
 }
 
 impl Wasi {
@@ -192,7 +192,8 @@ impl Wasi {
             }
             Kind::Null => total,
             Kind::File { fd, offset, at: place } => {
-                let old = size(fd.as_fd())?;
+                let before = rustix::fs::fstat(&*fd)?;
+                let old = length(&before);
                 let start = match at {
                     Some(at) if at > i64::MAX as u64 => return Err(Errno::INVAL),
                     Some(at) => at,
@@ -208,8 +209,9 @@ impl Wasi {
                 }
                 let quota = place.place == WORKSPACE;
                 let end = start.saturating_add(max);
-                if quota && end > old && end - old > self.room.bytes {
-                    max = (old + self.room.bytes).saturating_sub(start);
+                let free = self.room.free(self.held);
+                if quota && end > old && end - old > free {
+                    max = (old + free).saturating_sub(start);
                     if max == 0 && total > 0 {
                         return Err(self.room.refuse());
                     }
@@ -220,7 +222,7 @@ impl Wasi {
                     *offset = end;
                 }
                 if quota && end > old {
-                    self.room.bytes = self.room.bytes.saturating_sub(end - old);
+                    self.room.grew(&mut self.held, &before, end - old);
                 }
                 written
             }
@@ -281,15 +283,20 @@ impl Wasi {
         if new > FILE_MAX {
             return Err(Errno::FBIG);
         }
-        let old = size(fd.as_fd())?;
         if at.place != WORKSPACE {
             return Ok(rustix::fs::ftruncate(fd, new)?);
         }
-        self.room.resize(old, new)?;
-        if let Err(error) = rustix::fs::ftruncate(fd, new) {
-            // What was taken goes back, or the other way round.
-            self.room.resize(new, old)?;
-            return Err(error.into());
+        let before = rustix::fs::fstat(fd)?;
+        let old = length(&before);
+        self.room.check(self.held, new.saturating_sub(old))?;
+        rustix::fs::ftruncate(fd, new)?;
+        if new > old {
+            self.room.grew(&mut self.held, &before, new - old);
+        } else if before.st_nlink == 0 {
+            self.count_held();
+        } else {
+            let after = weight(&rustix::fs::fstat(fd)?);
+            self.room.give(weight(&before).saturating_sub(after));
         }
         Ok(())
     }
@@ -305,17 +312,15 @@ impl Wasi {
         entry.need(rights::ALLOCATE)?;
         let Kind::File { fd, at, .. } = &entry.kind else { return Err(Errno::BADF) };
         let end = offset.checked_add(len).filter(|end| *end <= FILE_MAX).ok_or(Errno::FBIG)?;
-        let old = size(fd.as_fd())?;
-        let new = end.max(old);
-        if at.place == WORKSPACE {
-            self.room.resize(old, new)?;
+        let before = rustix::fs::fstat(fd)?;
+        let more = end.saturating_sub(length(&before));
+        let quota = at.place == WORKSPACE;
+        if quota {
+            self.room.check(self.held, more)?;
         }
-        let place = at.place;
-        if let Err(error) = rustix::fs::fallocate(fd, FallocateFlags::empty(), offset, len) {
-            if place == WORKSPACE {
-                self.room.resize(new, old)?;
-            }
-            return Err(error.into());
+        rustix::fs::fallocate(fd, FallocateFlags::empty(), offset, len)?;
+        if quota {
+            self.room.grew(&mut self.held, &before, more);
         }
         Ok(())
     }

@@ -49,6 +49,8 @@ pub struct Wasi {
     pub clocks: Clocks,
     /// What the workspace may still grow by.
     pub room: Room,
+    /// What open files of the workspace take that have no name any more, bytes.
+    held: u64,
     fds: Fds,
     stdin: Stdin,
     /// What it is told while it starts.
@@ -79,6 +81,7 @@ impl Wasi {
             output: Output::default(),
             clocks,
             room: Room::UNLIMITED,
+            held: 0,
             fds,
             stdin: Stdin::default(),
             fixed: None,
@@ -90,9 +93,11 @@ impl Wasi {
         self.fds.save()
     }
 
-    /// From here on standard input is this; the standard streams are open.
+    /// From here on standard input is this; the standard streams are open. An execution begins.
     pub fn set_stdin(&mut self, bytes: Vec<u8>) {
         self.fds.reopen();
+        // Others may have taken the names of open files since the last one.
+        self.count_held();
         self.stdin = Stdin { bytes, at: 0 };
     }
 }

@@ -6,24 +6,31 @@ use super::fds::{Location, Start};
 use super::mem::Mem;
 use super::paths::FOLLOW;
 use super::places::{Last, WORKSPACE};
+use super::room::{same_file, weight};
 use super::stat::{FileKind, kind_of};
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::{AtFlags, Mode, Stat};
 
 /// Longest target of a symbolic link, bytes.
 const TARGET_MAX: u32 = 4095;
 
-/// What goes when a name goes: its entry, and its bytes if it is the file's only name.
-fn weight(last: &Last<'_>) -> Option<u64> {
-    let stat = rustix::fs::statat(&last.parent, last.name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+/// What a name stands for, if anything.
+fn stat(last: &Last<'_>) -> Option<Stat> {
+    rustix::fs::statat(&last.parent, last.name, AtFlags::SYMLINK_NOFOLLOW).ok()
+}
+
+/// What goes when a name goes beside its entry: its bytes if it is the file's only name.
+fn bytes(stat: &Stat) -> u64 {
     let only = kind_of(stat.st_mode) == FileKind::Regular && stat.st_nlink == 1;
-    Some(if only { u64::try_from(stat.st_size).unwrap_or(0) } else { 0 })
+    if only { weight(stat) } else { 0 }
 }
 
 impl Wasi {
     fn gone(&mut self, place: usize, bytes: Option<u64>) {
         if let (WORKSPACE, Some(bytes)) = (place, bytes) {
             self.room.give_entry();
-            self.room.bytes = self.room.bytes.saturating_add(bytes);
+            self.room.give(bytes);
+            // It may be open: then it only is no part of the workspace any more.
+            self.count_held();
         }
     }
 
@@ -168,9 +175,9 @@ impl Wasi {
         if last.slash {
             return Err(Errno::NOTDIR);
         }
-        let weight = weight(&last);
+        let (bytes, place) = (stat(&last).as_ref().map(bytes), last.place());
         rustix::fs::unlinkat(&last.parent, last.name, AtFlags::empty())?;
-        self.gone(last.place(), weight);
+        self.gone(place, bytes);
         Ok(())
     }
 
@@ -198,12 +205,14 @@ impl Wasi {
                 return Err(Errno::NOTDIR);
             }
         }
-        let replaced = weight(&to);
+        let (moved, replaced) = (stat(&from), stat(&to));
         let (from_at, to_at, place) = (from.at(), to.at(), to.place());
         rustix::fs::renameat(&from.parent, from.name, &to.parent, to.name)?;
-        if from_at != to_at {
-            self.fds.moved(&from_at, &to_at);
-            self.gone(place, replaced);
+        // Of two names of one file, by whatever way, both stay.
+        let stays = moved.zip(replaced).is_some_and(|(one, other)| same_file(&one, &other));
+        if !stays {
+            self.fds.moved(&from_at, &to_at, moved.as_ref());
+            self.gone(place, replaced.as_ref().map(bytes));
         }
         Ok(())
     }

@@ -5,10 +5,11 @@ use super::fds::{Entry, Kind, Location, Start, host_flags};
 use super::mem::Mem;
 use super::places::{WORKSPACE, beneath};
 use super::rights;
+use super::room::{length, weight};
 use super::stat::{FileKind, kind_of};
 use super::ways::Way;
 use super::{Room, Wasi};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Stat};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Follow a link in the last step.
@@ -44,7 +45,7 @@ impl Access {
 pub(crate) struct Opened {
     pub fd: OwnedFd,
     pub dir: bool,
-    pub size: u64,
+    pub stat: Stat,
 }
 
 /// Opens a regular file or a directory beneath `from`, and nothing else: a pipe, a socket or a
@@ -71,7 +72,7 @@ pub(crate) fn open_checked(
         FileKind::Regular => false,
         _ => return Err(Errno::ACCES),
     };
-    Ok(Opened { fd, dir, size: u64::try_from(stat.st_size).unwrap_or(0) })
+    Ok(Opened { fd, dir, stat })
 }
 
 impl Wasi {
@@ -151,10 +152,10 @@ impl Want {
         } else {
             create(open, host, oflags & EXCLUSIVE != 0, quota.then_some(&mut *room))?
         };
-        if oflags & TRUNCATE != 0 && !opened.dir && opened.size > 0 {
+        if oflags & TRUNCATE != 0 && !opened.dir && length(&opened.stat) > 0 {
             rustix::fs::ftruncate(&opened.fd, 0)?;
             if quota {
-                room.resize(opened.size, 0)?;
+                room.give(weight(&opened.stat));
             }
         }
         let at = at.join(path);

@@ -130,6 +130,32 @@ fn the_guest_s_own_moves_are_followed() {
 }
 
 #[test]
+fn a_move_by_another_way_is_followed() {
+    let mut sys = Sys::new();
+    for dir in ["a", "a/b", "a/b/dir"] {
+        sys.mkdir(dir).expect("mkdir");
+    }
+    sys.symlink("a/b", "t").expect("symlink");
+    let file = sys.open("t/f", CREATE).expect("create");
+    sys.write(file, b"x").expect("write");
+    let dir = sys.open("t/dir", DIRECTORY).expect("open");
+    let linked = sys.open("t/linked", CREATE).expect("create");
+    sys.write(linked, b"y").expect("write");
+    sys.link("t/linked", "further").expect("link");
+    sys.rename("a/b/f", "a/b/f2").expect("rename");
+    sys.rename("a/b/dir", "a/dir2").expect("rename");
+    // The name that it was opened by stays.
+    sys.rename("further", "gone").expect("rename");
+    sys.unlink("gone").expect("unlink");
+    let mut sys = sys.restored();
+    for (fd, text) in [(file, b"x"), (linked, b"y")] {
+        sys.seek(fd, 0, 0).expect("seek");
+        assert_eq!(sys.read(fd, 1).expect("read"), text);
+    }
+    assert_eq!(sys.list(dir, 4096).expect("list").len(), 2);
+}
+
+#[test]
 fn a_directory_is_read_on_from_where_it_stood() {
     let mut sys = Sys::new();
     for name in ["c", "a", "b"] {

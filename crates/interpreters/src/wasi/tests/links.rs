@@ -112,6 +112,23 @@ fn rings_of_links_end() {
     assert_eq!(sys.text("9"), Err(Errno::LOOP));
 }
 
+/// A guest cannot be stopped while a way is walked.
+#[test]
+fn links_of_many_names_end() {
+    let mut sys = Sys::new();
+    sys.mkdir("d").expect("mkdir");
+    for index in 0..39 {
+        let target = format!("/workspace/{}{}", "d/../".repeat(810), index + 1);
+        symlink(target, sys.at(&format!("workspace/{index}"))).expect("symlink");
+    }
+    std::fs::write(sys.at("workspace/39"), "end").expect("write");
+    assert_eq!(sys.text("37").as_deref(), Ok("end"));
+    for path in ["0", "30", "36"] {
+        assert_eq!(sys.text(path), Err(Errno::LOOP), "{path}");
+        assert_eq!(sys.stat(WORKSPACE, path, 1), Err(Errno::LOOP), "{path}");
+    }
+}
+
 #[test]
 fn the_last_name_is_a_link_to_who_asks_for_it() {
     let mut sys = Sys::with_links();

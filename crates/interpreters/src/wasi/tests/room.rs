@@ -41,6 +41,104 @@ fn a_hole_takes_its_size() {
 }
 
 #[test]
+fn a_move_that_does_nothing_gives_nothing_back() {
+    let mut sys = Sys::new();
+    sys.mkdir("d").expect("mkdir");
+    sys.mkdir("d/sub").expect("mkdir");
+    sys.symlink("d", "relative").expect("symlink");
+    sys.symlink("/workspace/d", "absolute").expect("symlink");
+    let fd = sys.open("d/f", CREATE).expect("create");
+    sys.write(fd, &[1; 100]).expect("write");
+    sys.link("d/f", "hard").expect("link");
+    sys.wasi.room = Room::of(10, 10);
+    for (from, to) in [
+        ("d/f", "relative/f"),
+        ("relative/f", "absolute/f"),
+        ("d/f", "d/./f"),
+        ("d/f", "hard"),
+        ("d/sub", "relative/sub"),
+    ] {
+        sys.rename(from, to).expect("rename");
+        assert!(sys.at("workspace").join(from).exists(), "{from}");
+        assert_eq!(sys.wasi.room, Room::of(10, 10), "{from} {to}");
+    }
+    // Also where it is the only name.
+    sys.unlink("hard").expect("unlink");
+    sys.wasi.room = Room::of(10, 10);
+    sys.rename("d/f", "relative/f").expect("rename");
+    assert_eq!(sys.wasi.room, Room::of(10, 10));
+    sys.open("g", CREATE).expect("create");
+    sys.rename("g", "relative/f").expect("it replaces another");
+    assert_eq!(sys.wasi.room, Room::of(110, 10));
+}
+
+#[test]
+fn what_is_open_takes_room_after_its_name_is_gone() {
+    let mut sys = Sys::new();
+    sys.wasi.room = Room::of(10, 10);
+    let fd = sys.open("f", CREATE).expect("create");
+    let again = sys.read_only(b"f").expect("open");
+    sys.write(fd, b"12345678").expect("write");
+    sys.unlink("f").expect("unlink");
+    assert_eq!(sys.wasi.room, Room::of(10, 10), "the workspace is empty");
+    let other = sys.open("g", CREATE).expect("create");
+    assert_eq!(sys.write(other, b"1234"), Ok(2));
+    assert_eq!(sys.write(fd, b"x"), Err(Errno::NOSPC));
+    // The next execution, whose room is what the workspace itself leaves.
+    sys.wasi.set_stdin(Vec::new());
+    sys.wasi.room = Room::of(9, 10);
+    assert_eq!(sys.write(fd, b"xy"), Ok(1), "it grows by what is left");
+    assert_eq!(sys.write(other, b"x"), Err(Errno::NOSPC));
+    assert_eq!(sys.wasi.room.bytes, 9, "nothing of it lies in the workspace");
+    sys.wasi.fd_filestat_set_size(&mut Mem(&mut sys.mem), fd, 5).expect("it shrinks");
+    assert_eq!(sys.write(other, b"12345"), Ok(4));
+    sys.close(fd).expect("close");
+    assert_eq!(sys.write(other, b"x"), Err(Errno::NOSPC), "it is open once more");
+    sys.close(again).expect("close");
+    assert_eq!(sys.write(other, b"123456"), Ok(5));
+}
+
+#[test]
+fn what_is_open_takes_room_after_another_replaced_it() {
+    let mut sys = Sys::new();
+    sys.wasi.room = Room::of(10, 10);
+    let fd = sys.open("f", CREATE).expect("create");
+    sys.write(fd, b"12345678").expect("write");
+    let other = sys.open("g", CREATE).expect("create");
+    sys.rename("g", "f").expect("rename");
+    assert_eq!(sys.write(other, b"1234"), Ok(2));
+    sys.wasi.fd_renumber(&mut Mem(&mut sys.mem), other, fd).expect("it closes the other");
+    assert_eq!(sys.write(fd, b"123456789"), Ok(8));
+}
+
+/// Commands make files of any length that take nothing.
+#[test]
+fn a_hole_that_another_made_gives_nothing_back() {
+    let mut sys = Sys::new();
+    sys.open("small", CREATE).expect("create");
+    let huge = |sys: &Sys| {
+        let file = std::fs::File::create(sys.at("workspace/huge")).expect("create");
+        std::os::unix::fs::FileExt::write_all_at(&file, &[1; 100], 0).expect("write");
+        file.set_len(900 << 30).expect("a hole");
+    };
+    let most = 1 << 20;
+    for way in ["unlink", "truncate", "resize", "rename"] {
+        huge(&sys);
+        sys.wasi.room = Room::of(10, 10);
+        match way {
+            "unlink" => sys.unlink("huge").expect(way),
+            "truncate" => drop(sys.open("huge", TRUNCATE).expect(way)),
+            "resize" => {
+                let fd = sys.open("huge", 0).expect("open");
+                sys.wasi.fd_filestat_set_size(&mut Mem(&mut sys.mem), fd, 50).expect(way);
+            }
+            _ => sys.rename("small", "huge").expect(way),
+        }
+        assert!((10..most).contains(&sys.wasi.room.bytes), "{way}: {}", sys.wasi.room.bytes);
+    }
+}
+
+#[test]
 fn entries_run_out_and_come_back() {
     let mut sys = Sys::new();
     sys.wasi.room = Room::of(100, 4);
