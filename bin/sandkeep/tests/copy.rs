@@ -80,6 +80,27 @@ fn a_tree_goes_in_and_comes_back() {
     assert_eq!(listing(&back).len(), kept.len() + 1);
 }
 
+/// Each link by its text alone leads to what is inside.
+#[test]
+fn links_that_lead_out_by_other_links_are_left_out() {
+    let (data, here) = (directory(), directory());
+    let server = Server::start(data.path(), &[]);
+    let code = "mkdir -p p/d && cd p && ln -s . s && ln -s s/../secret t && ln -s s/s/s/../../.. v \
+                && echo x > f && ln -s ../f d/f";
+    server.ok(&["exec", "a", "--", "sh", "-c", code]);
+    std::fs::create_dir(here.path().join("out")).expect("made");
+    std::fs::write(here.path().join("out/secret"), "mine").expect("written");
+    let to = here.path().join("out/p");
+    let (code, stdout, stderr) = server.verb(&["cp", "a:p", &text(&to)]);
+    assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+    for name in ["t", "v"] {
+        assert!(stderr.contains(&format!("left out {name}: a link to ")), "{stderr}");
+    }
+    let names: Vec<_> = listing(&to).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, [&b"d"[..], b"d/f", b"f", b"s"]);
+    assert_eq!(std::fs::read(to.join("d/f")).expect("there"), b"x\n");
+}
+
 #[test]
 fn names_are_found_as_they_are_spelled() {
     let (data, here) = (directory(), directory());

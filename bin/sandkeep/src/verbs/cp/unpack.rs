@@ -115,7 +115,7 @@ impl Place<'_> {
                     self.copied.left_out += 1;
                     let (name, target) = (shown(name), shown(target));
                     output::say(format_args!(
-                        "left out {name}: a link to {target}, out of the copied tree"
+                        "left out {name}: a link to {target}, which can lead out of the copied tree"
                     ));
                     return Ok(());
                 }
@@ -247,21 +247,16 @@ fn parts(name: &[u8]) -> anyhow::Result<Vec<&[u8]>> {
 }
 
 /// Whether a link in so many directories leads to what is below the destination, by its text. An
-/// absolute one means another place here than in a sandbox.
+/// absolute one means another place here than in a sandbox. The directories that it lies in are no
+/// links, so `..` at its begin climbs in them; after a name, which may be a link, `..` may climb
+/// anywhere.
 fn stays_inside(above: usize, target: &[u8]) -> bool {
     if target.is_empty() || target.starts_with(b"/") || target.contains(&0) {
         return false;
     }
-    let mut depth = above;
-    for part in target.split(|b| *b == b'/') {
-        match part {
-            b"" | b"." => {}
-            b".." if depth == 0 => return false,
-            b".." => depth -= 1,
-            _ => depth += 1,
-        }
-    }
-    true
+    let mut parts = target.split(|b| *b == b'/').filter(|part| !matches!(*part, b"" | b"."));
+    let climbs = parts.by_ref().take_while(|part| *part == b"..").count();
+    climbs <= above && parts.all(|part| part != b"..")
 }
 
 fn shown(name: &[u8]) -> String {

@@ -123,15 +123,35 @@ fn links_are_kept_inside_and_never_followed() {
     assert!(std::fs::symlink_metadata(to.join("up")).is_err());
     untouched(dir.path());
 
-    // A link that leads out only by way of another one stays a link, and is not written through.
+    // Nor one that leads out by way of another one, whichever of them comes first.
     let (dir, to) = beside();
     let tricks = [
+        link(b"s", b"."),
+        link(b"t", b"s/../else"),
+        link(b"v", b"s/s/s/../../.."),
         link(b"d/here", b"."),
         link(b"d/up", b"here/.."),
-        link(b"out", b"d/up/../.."),
-        file(b"out/else/f", b"x"),
+        link(b"d/out", b".././d//here/../../else"),
+        link(b"e/late", b"later/../../else"),
+        link(b"e/later", b".."),
+        link(b"e/fine", b"./.././d/here"),
     ];
-    into(&to, &tricks).expect_err("not followed");
+    let done = into(&to, &tricks).expect("unpacked");
+    assert_eq!((done.entries, done.left_out), (4, 5));
+    for name in ["t", "v", "d/up", "d/out", "e/late"] {
+        assert!(std::fs::symlink_metadata(to.join(name)).is_err(), "{name}");
+    }
+    for name in ["s", "d/here", "e/later", "e/fine"] {
+        let led = std::fs::canonicalize(to.join(name)).expect("there");
+        assert!(led.starts_with(std::fs::canonicalize(&to).expect("there")), "{name}");
+    }
+    untouched(dir.path());
+
+    // A link is neither written through nor linked through.
+    for entry in [file(b"d/here/f", b"x"), link(b"d/here/up", b"..")] {
+        into(&to, &[entry]).expect_err("not followed");
+    }
+    assert!(std::fs::symlink_metadata(to.join("d/up")).is_err());
     untouched(dir.path());
 
     // Nor one that was here before.
