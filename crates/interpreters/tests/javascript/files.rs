@@ -40,6 +40,48 @@ async fn files_are_those_of_the_workspace() {
     assert_eq!(std::fs::read(c.workspace().join("c.txt")).unwrap(), b"one two");
 }
 
+/// It would never end.
+#[tokio::test]
+async fn no_directory_is_copied_into_itself() {
+    let mut c = context();
+    let code = "fs.mkdirSync('d/sub/deep', { recursive: true }); fs.writeFileSync('d/f', 'x'); \
+                fs.symlinkSync('d', 'link'); fs.symlinkSync('d/sub/deep', 'into'); \
+                fs.mkdirSync('k'); fs.symlinkSync('..', 'k/up'); const r = { recursive: true }";
+    c.run(code).await;
+    for (from, to) in [
+        ("d", "d"),
+        ("d", "link"),
+        ("d", "d/x"),
+        ("d", "d/x/y/z"),
+        ("./d/", "/workspace/d/sub/../sub/x"),
+        ("link", "d/x"),
+        ("d", "link/x"),
+        ("d", "into/x"),
+        ("d/sub", "into"),
+        ("/workspace", "x"),
+        ("/", "x"),
+        // By a link in what is copied.
+        ("k", "x"),
+    ] {
+        let call = format!("('{from}', '{to}', r)");
+        for code in [
+            format!("try {{ fs.cpSync{call}; 'done' }} catch (e) {{ e.code }}"),
+            format!("try {{ await fs.promises.cp{call}; 'done' }} catch (e) {{ e.code }}"),
+        ] {
+            assert_eq!(c.run(&code).await.text(), "'ERR_FS_CP_EINVAL'", "{code}");
+        }
+    }
+    let cases = [
+        ("fs.readdirSync('d', r)", "[ 'f', 'sub', 'sub/deep' ]"),
+        // A name that only begins alike, one that is elsewhere, and what is above.
+        ("fs.cpSync('d', 'd2', r); fs.readdirSync('d2', r)", "[ 'f', 'sub', 'sub/deep' ]"),
+        ("fs.cpSync('d', '/tmp/d/d', r); fs.readdirSync('/tmp/d/d')", "[ 'f', 'sub' ]"),
+        ("fs.cpSync('into', 'd/beside', r); fs.readdirSync('d')", "[ 'beside', 'f', 'sub' ]"),
+        ("fs.cpSync('d2/sub', 'd2', r); fs.readdirSync('d2')", "[ 'deep', 'f', 'sub' ]"),
+    ];
+    all(&mut c, &cases).await;
+}
+
 /// Names are bytes; those that are no UTF-8 are given and told as buffers.
 #[tokio::test]
 async fn names_that_are_no_text_are_buffers() {

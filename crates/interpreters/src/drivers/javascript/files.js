@@ -160,12 +160,45 @@
   function copyFileSync(from, to) {
     native.writeFile(pathOf(to), native.readFile(pathOf(from)), "w");
   }
+  // No device is told here: /tmp may have the same inode numbers, but not the same times with them.
+  const isSame = (a, b) => a.ino === b.ino && a.ctimeMs === b.ctimeMs;
+  // Whether a path is, or will be, this directory or below it, by whatever links.
+  const isWithin = (path, dir) => {
+    let at;
+    while (!(at = statSync(path, { throwIfNoEntry: false }))) {
+      const parent = dirOf(path);
+      if (parent === path) return false;
+      path = parent;
+    }
+    while (!isSame(at, dir)) {
+      const last = at;
+      path = below(path, "..");
+      try {
+        at = statSync(path);
+      } catch {
+        return false;
+      }
+      if (isSame(at, last)) return false;
+    }
+    return true;
+  };
   function cpSync(from, to, options) {
     (from = pathOf(from)), (to = pathOf(to));
-    if (!statSync(from).isDirectory()) return copyFileSync(from, to);
+    const about = statSync(from);
+    if (!about.isDirectory()) return copyFileSync(from, to);
     if (!options?.recursive) throw Object.assign(new Error(`Recursive option not enabled, cannot copy a directory: ${shown(from)}`), { code: "ERR_FS_EISDIR" });
+    if (isWithin(to, about)) {
+      const error = new Error(`Invalid src or dest: cp returned EINVAL (cannot copy ${shown(from)} to itself or below itself) ${shown(to)}`);
+      throw Object.assign(error, { code: "ERR_FS_CP_EINVAL", errno: -22, syscall: "cp", path: shown(to) });
+    }
+    copyDirectory(from, to, options);
+  }
+  function copyDirectory(from, to, options) {
+    // Listed first: what is made from here on is not copied again.
+    const entries = entriesOf(from);
     mkdirSync(to, { recursive: true });
-    for (const [name] of entriesOf(from)) cpSync(below(from, name), below(to, name), options);
+    // A directory in one that `to` is not within needs no look of its own; what a link leads to does.
+    for (const [name, kind] of entries) (kind === "d" ? copyDirectory : cpSync)(below(from, name), below(to, name), options);
   }
   const fs = {
     readFileSync,
