@@ -73,7 +73,7 @@ fn what_is_damaged_is_named_and_mended() {
         stderr
     };
     assert_eq!(install(), "perl: is installed already\n");
-    for (kind, key) in [("modules", "module"), ("bases", "image")] {
+    for (kind, key) in [("modules", "module"), ("bases", "image"), ("bases", "meta")] {
         // The newest build's: one that is kept for old contexts cannot be made again.
         let index = fs::read(cache.join("index.json")).expect("an index");
         let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");

@@ -45,6 +45,9 @@ pub struct EngineBuild {
     pub image: PathBuf,
     /// What is known of the base image: a [`super::BaseMeta`].
     pub meta: PathBuf,
+    /// BLAKE3 of that file, hex; `None`: it was installed before there were such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta_hash: Option<String>,
     /// Directories that its contexts see read-only.
     pub dirs: Vec<EngineDir>,
     /// When it was installed, ms since the epoch.

@@ -137,6 +137,8 @@ impl Run<'_> {
         (self.say)(Step::Starting, None);
         let given = base::Given { spec: self.spec, wasm, sha256: sha256.clone(), stripped };
         let made = base::make(self.cache, given, &module, &dirs)?;
+        let meta = self.cache.path(&made.meta);
+        let meta_hash = blake3::hash(&fs::read(&meta).map_err(at(meta))?).to_hex().to_string();
         let build = EngineBuild {
             name: self.spec.name.to_owned(),
             language: self.spec.language,
@@ -148,6 +150,7 @@ impl Run<'_> {
             module_hash,
             image: made.image,
             meta: made.meta,
+            meta_hash: Some(meta_hash),
             dirs,
             installed_at: crate::wasi::epoch_ms(),
         };
@@ -340,7 +343,9 @@ pub fn verify(cache: &Cache, progress: &mut dyn FnMut(&EngineBuild)) -> Result<(
 /// # Errors
 /// [`Error::Damaged`].
 pub fn check(cache: &Cache, build: &EngineBuild) -> Result<(), Error> {
-    for (file, wanted) in [(&build.module, &build.module_hash), (&build.image, &build.base)] {
+    let files = [(&build.module, &build.module_hash), (&build.image, &build.base)];
+    let meta = build.meta_hash.iter().map(|hash| (&build.meta, hash));
+    for (file, wanted) in files.into_iter().chain(meta) {
         let mut hash = blake3::Hasher::new();
         let damaged = |what: String| Error::Damaged { file: file.clone(), what };
         let read = fs::File::open(cache.path(file)).and_then(|open| {
@@ -352,7 +357,11 @@ pub fn check(cache: &Cache, build: &EngineBuild) -> Result<(), Error> {
             return Err(damaged("its contents changed".into()));
         }
     }
-    base::read_meta(cache, build)?;
+    let meta = base::read_meta(cache, build)?;
+    if (&meta.wasm, &meta.base) != (&build.wasm, &build.base) {
+        let what = "it is of another base image".to_owned();
+        return Err(Error::Damaged { file: build.meta.clone(), what });
+    }
     for dir in &build.dirs {
         let damaged = |what: String| Error::Damaged { file: dir.host.clone(), what };
         let found = tree::hash(&cache.path(&dir.host)).map_err(|e| damaged(e.to_string()))?;
