@@ -208,6 +208,8 @@ const NO_CHECKPOINT: &[E] = &[E::CheckpointNotFound];
 const ENGINE: &[E] = &[E::EngineNotInstalled, E::NotSupported];
 /// What is kept of it must be whole, of an engine that is there, and can be kept again.
 const SAVED: &[E] = &[E::EngineChanged, E::SnapshotCorrupt, E::ExecutionNotSaved];
+/// A copy needs what is kept to be there.
+const COPIED: &[E] = &[E::SnapshotCorrupt];
 
 /// What is of no owner may be badly asked for as well, and the server may be stopping.
 const BAD: &[E] = &[E::ValidationFailed, E::Unavailable];
@@ -258,7 +260,7 @@ routes! {
     POST "/v1/sandboxes/{id}/contexts/{ctx}/execute" [] Required(EXEC_BODY)
         [CONTEXT, TURNS, ENGINE, SAVED, WRITE] => Sandbox code::in_context;
     POST "/v1/sandboxes/{id}/contexts/{ctx}/fork" [] Optional(SMALL_BODY)
-        [CONTEXT, TURNS, MANY, WRITE] => Sandbox contexts::fork;
+        [CONTEXT, TURNS, MANY, COPIED, WRITE] => Sandbox contexts::fork;
     POST "/v1/sandboxes/{id}/contexts/{ctx}/checkpoints" [] Required(SMALL_BODY)
         [CONTEXT, TURNS, KEPT, WRITE] => Sandbox contexts::checkpoint;
     GET "/v1/sandboxes/{id}/contexts/{ctx}/checkpoints" [] Ignored [CONTEXT]

@@ -4,7 +4,7 @@ use crate::rig::*;
 use e2e::Server;
 use serde_json::json;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn packs(server: &Server, id: &str, context: &str) -> Vec<PathBuf> {
     let dir = server.data.join("sandboxes").join(Server::object("local", id));
@@ -50,12 +50,31 @@ async fn damaged_memory_is_told_and_other_contexts_are_fine() {
     std::fs::remove_file(&pack).expect("removed");
     server.restart().await;
     ask(&server, "s", &id, json!({ "code": "x" })).await.expect_error(500, "SNAPSHOT_CORRUPT");
+    no_fork(&server, &id, &pack).await;
+    std::fs::create_dir(&pack).expect("made");
+    no_fork(&server, &id, &pack).await;
+    std::fs::remove_dir(&pack).expect("removed");
     // It can be deleted all the same, and what it was told of is still told.
     assert_eq!(told(&server, "s", &id).await["executions"], 1);
     server.terminate();
     std::fs::write(&pack, &whole).expect("written");
     server.restart().await;
     assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42", "whole again");
+}
+
+/// A context without this pack has no fork, and the fork leaves nothing.
+async fn no_fork(server: &Server, id: &str, pack: &Path) {
+    let all = pack.parent().and_then(Path::parent).expect("a directory of contexts");
+    let count = || std::fs::read_dir(all).expect("it is there").count();
+    let before = count();
+    let path = format!("/v1/sandboxes/s/contexts/{id}/fork");
+    let error = server.post(&path, json!({})).await.expect_error(500, "SNAPSHOT_CORRUPT");
+    let name = pack.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+    assert_eq!(
+        (&error["context"]["contextId"], &error["context"]["pack"]),
+        (&json!(id), &json!(name))
+    );
+    assert_eq!(count(), before);
 }
 
 /// A state stands on several packs, each with what the ones before it do not have.

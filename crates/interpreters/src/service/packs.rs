@@ -64,6 +64,10 @@ impl PackDir {
         let opened = tokio::task::spawn_blocking(move || {
             let one = |file: String| {
                 let opened = rustix::fs::openat2(&*dir, &*file, flags, Mode::empty(), resolve);
+                let opened = opened.and_then(|fd| {
+                    let kind = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode);
+                    if kind.is_file() { Ok(fd) } else { Err(rustix::io::Errno::ISDIR) }
+                });
                 opened.map_err(|e| (file, e.into()))
             };
             files.into_iter().map(one).collect()

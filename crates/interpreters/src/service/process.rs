@@ -163,8 +163,10 @@ impl Process {
     pub fn begin(self: &Arc<Self>, budget: usize) -> Option<InFlight> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answers) = mpsc::unbounded_channel();
+        // One that was killed a moment ago is not known to be dead yet, and nothing has begun in it.
+        let lives = self.pidfd.as_ref().is_some_and(|pidfd| spawner::alive(pidfd.as_fd()));
         let mut state = self.lock();
-        if state.closed {
+        if state.closed || !lives {
             return None;
         }
         state.used = Instant::now();

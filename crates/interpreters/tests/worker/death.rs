@@ -32,6 +32,25 @@ async fn a_killed_worker_costs_what_was_in_flight() {
     }
 }
 
+/// With one thread, nothing of the service runs between the kill and the next execution.
+#[tokio::test]
+async fn what_is_asked_right_after_a_kill_runs_elsewhere() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let mut context = bed.context("one");
+    context.run(&worker, "var x = 1").await.done();
+    for _ in 0..3 {
+        let pid = worker.pid().expect("a process");
+        kill(pid);
+        let began = std::time::Instant::now();
+        while alive(pid) {
+            assert!(began.elapsed() < crate::bed::LONG, "{pid} does not end");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(context.run(&worker, "x").await.value(), "1");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_end_with_their_handle_and_when_there_are_too_many() {
     let bed = Bed::with(|options| options.workers = 2).await;

@@ -5,10 +5,11 @@
 //! publishes or removes.
 
 use super::live::Queue;
+use super::of_interpreters;
 use crate::errors;
 use crate::world::World;
 use interpreters::{PackRef, Snapshot};
-use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -74,7 +75,8 @@ fn of_io(what: &str, error: std::io::Error) -> types::Error {
     }
 }
 
-/// Shares the packs of a snapshot with another context.
+/// Shares the packs of a snapshot with another context. Errors: `SNAPSHOT_CORRUPT`, as an execution
+/// has it, where one is not there.
 pub(super) async fn share(
     world: &World,
     object: &ObjectId,
@@ -87,11 +89,28 @@ pub(super) async fn share(
     let files: Vec<String> = snapshot.packs.iter().map(|pack| pack.file.clone()).collect();
     let shared = blocking(move || {
         for file in files {
+            if let Some(what) = unfit(&source, &file)? {
+                return Ok(Some(interpreters::Error::Pack { file, what }));
+            }
             rustix::fs::linkat(&source, &*file, &target, &*file, AtFlags::empty())?;
         }
-        Ok(rustix::fs::fsync(&target)?)
+        rustix::fs::fsync(&target)?;
+        Ok(None)
     });
-    shared.await.map_err(|e| of_io("sharing a context's memory", e))
+    match shared.await.map_err(|e| of_io("sharing a context's memory", e))? {
+        Some(error) => Err(of_interpreters(error, Some(from))),
+        None => Ok(()),
+    }
+}
+
+/// Why what is at a pack's name can be none.
+fn unfit(dir: &OwnedFd, file: &str) -> std::io::Result<Option<String>> {
+    match rustix::fs::statat(dir, file, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => Ok(None),
+        Ok(_) => Ok(Some("it is no file".to_owned())),
+        Err(Errno::NOENT) => Ok(Some(std::io::Error::from(Errno::NOENT).to_string())),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Packs that the context's row does not name any more go, unless a checkpoint names them; the
