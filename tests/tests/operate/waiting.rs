@@ -45,9 +45,10 @@ async fn those_who_wait_come_in_the_order_in_which_they_came() {
         let request = server.http.post(url).json(&body).send();
         waiting.push(tokio::spawn(async move {
             let answer: serde_json::Value = request.await.unwrap().json().await.unwrap();
-            answer["stdout"].as_str().expect("it ran").trim().parse::<u128>().unwrap()
+            let told = answer["stdout"].as_str().unwrap_or_else(|| panic!("{answer}"));
+            told.trim().parse::<u128>().unwrap()
         }));
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
     }
     // Who does not wait does not go before them, not even when there is room for a moment.
     stop(&server, "first").await;

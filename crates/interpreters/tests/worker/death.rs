@@ -43,7 +43,8 @@ async fn what_is_asked_right_after_a_kill_runs_elsewhere() {
         let pid = worker.pid().expect("a process");
         kill(pid);
         let began = std::time::Instant::now();
-        while alive(pid) {
+        // Its first thread may end before the others.
+        while std::path::Path::new(&format!("/proc/{pid}")).exists() {
             assert!(began.elapsed() < crate::bed::LONG, "{pid} does not end");
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
