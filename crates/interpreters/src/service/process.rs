@@ -144,18 +144,14 @@ impl Process {
         self.warm.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether it may have a context warm.
-    pub fn is_warm(&self, key: &str) -> bool {
-        self.lock().warm.contains(key)
+    /// Notes that it has a context warm.
+    pub fn note_warm(&self, key: &str) {
+        self.lock().warm.insert(key.to_owned());
     }
 
-    /// Notes whether it has a context warm.
-    pub fn set_warm(&self, key: &str, warm: bool) {
-        let mut state = self.lock();
-        match warm {
-            true => drop(state.warm.insert(key.to_owned())),
-            false => drop(state.warm.remove(key)),
-        }
+    /// Takes that back; whether it may have had it warm.
+    pub fn not_warm(&self, key: &str) -> bool {
+        self.lock().warm.remove(key)
     }
 
     /// Begins an execution, of which at most `budget` bytes of answers are believed; `None`

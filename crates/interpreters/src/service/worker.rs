@@ -87,10 +87,9 @@ impl Worker {
             let mut flight = self.begin(&build, output_max).await?;
             let process = flight.process.clone();
             request.id = flight.id;
-            let cold = !process.is_warm(&key) && kept.has_packs();
-            request.packs = cold;
             // Until it has ended well.
-            process.set_warm(&key, false);
+            let cold = !process.not_warm(&key) && kept.has_packs();
+            request.packs = cold;
             let message = ToWorker::Execute(request);
             let told = process.tell(&message, stdin.clone(), Vec::new());
             told.map_err(|e| Error::Failed(e.to_string()))?;
@@ -99,7 +98,7 @@ impl Worker {
             }
             let ran = tokio::time::timeout(timeout, follow(&mut flight, &kept, &events)).await;
             if let Ok(Ok(Done { saved: Some(_), .. })) = &ran {
-                process.set_warm(&key, true);
+                process.note_warm(&key);
             }
             let ended = match ran {
                 // Nothing ran: the files that the zygote mapped are not those that are there now.
@@ -126,7 +125,7 @@ impl Worker {
     /// Drops what is warm of a context.
     pub async fn forget(&self, key: &str) {
         if let Some(process) = &*self.0.process.lock().await {
-            process.set_warm(key, false);
+            process.not_warm(key);
             // A frame of a key can be made.
             let forget = ToWorker::Forget { key: key.to_owned() };
             let _ = process.tell(&forget, Vec::new(), Vec::new());
