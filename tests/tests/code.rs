@@ -24,6 +24,8 @@ mod kills;
 mod limits;
 #[path = "code/names.rs"]
 mod names;
+#[path = "code/power.rs"]
+mod power;
 #[path = "code/races.rs"]
 mod races;
 #[path = "code/rig.rs"]

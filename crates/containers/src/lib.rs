@@ -32,3 +32,4 @@ pub use memory::{Memory, memory, memory_pressure};
 pub use native::{ID_BASE_START, NativeEngine, NativeOptions};
 pub use oci::{OciEngine, OciOptions};
 pub use rest::AtRest;
+pub use spawner::boot_id;

@@ -2,8 +2,8 @@
 //! contract).
 //!
 //! An execution holds the sandbox, waits for its context's turn, runs in the sandbox's worker
-//! process, and is saved whole before its answer: pack file first, then the context's row. A
-//! crash at any point leaves the row true; what no row names is removed when the sandbox's code
+//! process, and is saved whole before its answer: pack file first, then the context's row, with
+//! what a small pack holds beside it until its file is on the disk by itself (`fresh.rs`). A crash at any point leaves the row true; what no row names is removed when the sandbox's code
 //! is next used (`packs.rs`). What a context is stands in the store alone; a worker's memory is
 //! a copy of it that counts while it is as new as the row.
 
@@ -13,6 +13,7 @@ mod checkpoints;
 mod contexts;
 mod env;
 mod execute;
+mod fresh;
 mod keep;
 mod live;
 mod packs;
@@ -22,6 +23,7 @@ mod stream;
 pub use bindings::Binding;
 pub use stream::CodeStream;
 
+pub(crate) use fresh::{settle, take_up};
 pub(crate) use keep::Kept;
 
 use bindings::Bindings;
@@ -59,6 +61,7 @@ pub(crate) struct Code {
     live: Mutex<HashMap<ObjectId, Arc<Live>>>,
     stateless: Semaphore,
     keeping: keep::Keeping,
+    fresh: Arc<fresh::Fresh>,
 }
 
 impl Code {
@@ -69,6 +72,7 @@ impl Code {
             live: Mutex::default(),
             stateless: Semaphore::new(STATELESS),
             keeping: keep::Keeping::default(),
+            fresh: Arc::default(),
         }
     }
 

@@ -71,6 +71,7 @@ impl Sandboxes {
         .await
         .map_err(errors::of_store)?;
         let _ = world.objects.set(objects.downgrade());
+        crate::code::take_up(&world).await?;
         reconcile::run(&world, &objects).await?;
         objects.begin();
         if let (Some(on_stop), Some(outbox)) = (options.on_stop, outbox) {
@@ -79,6 +80,7 @@ impl Sandboxes {
         tokio::spawn(crate::sweep::run(store, options.clock, world.upkeep.retention));
         tokio::spawn(crate::quotas::count(Arc::downgrade(&world), world.used.some.clone()));
         tokio::spawn(crate::memory::watch(Arc::downgrade(&world)));
+        tokio::spawn(crate::code::settle(Arc::downgrade(&world)));
         Ok(Self { world, objects })
     }
 

@@ -27,8 +27,8 @@ pub use copy::{Copy, Gone, Life, NeededBuild, UNFINISHED};
 pub use error::{Error, Result};
 pub use lock::Lock;
 pub use model::{
-    AccountRow, CheckpointRow, ContextRow, ContextState, EventFilter, OutboxItem, Placement,
-    SandboxRow, SnapshotRow, StopRecord, TokenRow,
+    AccountRow, CheckpointRow, ContextRow, ContextState, EventFilter, FreshPack, OutboxItem,
+    Placement, SandboxRow, SnapshotRow, StopRecord, TokenRow, WrittenPack,
 };
 pub use open::Options;
 pub use store::Store;

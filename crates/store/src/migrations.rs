@@ -14,6 +14,7 @@ const FILES: &[&str] = &[
     include_str!("../migrations/0006_events.sql"),
     include_str!("../migrations/0007_token_quota.sql"),
     include_str!("../migrations/0008_running_by_name.sql"),
+    include_str!("../migrations/0009_fresh_packs.sql"),
 ];
 
 /// Refuses what a newer release wrote, before anything is written.

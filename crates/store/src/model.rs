@@ -5,7 +5,7 @@ mod contexts;
 mod tokens;
 
 pub use account::{AccountRow, Placement};
-pub use contexts::{CheckpointRow, ContextRow, ContextState, SnapshotRow};
+pub use contexts::{CheckpointRow, ContextRow, ContextState, FreshPack, SnapshotRow, WrittenPack};
 pub use tokens::TokenRow;
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ mod common;
 use common::{context, name, open, settings, snapshot, state, vars};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use store::{ContextRow, ContextState, Error, Store};
+use store::{ContextRow, ContextState, Error, FreshPack, Store, WrittenPack};
 use types::{Language, ObjectId};
 
 async fn sandbox(store: &Store, id: &str, at: i64) -> ObjectId {
@@ -36,7 +36,7 @@ async fn a_context_is_kept_as_it_is() {
     }
     assert_eq!(store.contexts(&object).await.unwrap(), rows);
     assert_eq!(store.builds_in_use().await.unwrap(), vec![]);
-    assert!(store.save_context(&object, "c1", &state("x", 1)).await.unwrap());
+    assert!(store.save_context(&object, "c1", &state("x", 1), None).await.unwrap());
     rows[1] = with(rows[1].clone(), &state("x", 1));
     store.close().await;
     let store = open(dir.path());
@@ -45,7 +45,7 @@ async fn a_context_is_kept_as_it_is() {
     assert_eq!(store.context(&object, "c9").await.unwrap(), None);
     let other = sandbox(&store, "t", 5).await;
     assert_eq!(store.context(&other, "c1").await.unwrap(), None, "another sandbox's");
-    assert!(!store.save_context(&other, "c1", &state("x", 2)).await.unwrap());
+    assert!(!store.save_context(&other, "c1", &state("x", 2), None).await.unwrap());
     assert!(!store.delete_context(&other, "c1").await.unwrap());
 }
 
@@ -55,13 +55,13 @@ async fn an_execution_that_was_not_saved_leaves_a_mark_until_the_next() {
     let store = open(dir.path());
     let object = sandbox(&store, "s", 5).await;
     store.create_context(&object, 5, &context("c", 6), 8).await.unwrap();
-    assert!(store.save_context(&object, "c", &state("x", 1)).await.unwrap());
+    assert!(store.save_context(&object, "c", &state("x", 1), None).await.unwrap());
     assert!(store.context_unsaved(&object, "c", 200, true).await.unwrap());
     assert!(store.context_unsaved(&object, "c", 190, false).await.unwrap());
     let row = store.context(&object, "c").await.unwrap().unwrap();
     assert_eq!((row.stale, row.last_used, row.executions), (true, 200, 1));
     assert_eq!(row.snapshot, Some(snapshot("x", 1)));
-    assert!(store.save_context(&object, "c", &state("x", 2)).await.unwrap());
+    assert!(store.save_context(&object, "c", &state("x", 2), None).await.unwrap());
     let row = store.context(&object, "c").await.unwrap().unwrap();
     assert_eq!((row.stale, row.last_used, row.executions), (false, 200, 2));
     // Both are activity of the sandbox.
@@ -105,7 +105,7 @@ async fn nothing_outlives_its_sandbox() {
         };
         make(5, "a").await.unwrap();
         let a = format!("{id}-a");
-        store.save_context(&object, &a, &state(id, 1)).await.unwrap();
+        store.save_context(&object, &a, &state(id, 1), None).await.unwrap();
         store.add_checkpoint(&object, &a, "one", 7, 8).await.unwrap();
         assert!(matches!(make(4, "b").await, Err(Error::Missing)), "of another life");
         assert_eq!(store.builds_in_use().await.unwrap().len(), 1);
@@ -114,13 +114,13 @@ async fn nothing_outlives_its_sandbox() {
         } else {
             assert!(store.begin_destroy(&object, 8).await.unwrap());
             // From here on nothing new is kept.
-            assert!(!store.save_context(&object, &a, &state(id, 2)).await.unwrap());
+            assert!(!store.save_context(&object, &a, &state(id, 2), None).await.unwrap());
             assert!(matches!(make(5, "c").await, Err(Error::Missing)));
             store.finish_destroy(&object, None).await.unwrap();
         }
         assert_eq!(store.contexts(&object).await.unwrap(), vec![]);
         assert_eq!(store.builds_in_use().await.unwrap(), vec![]);
-        assert!(!store.save_context(&object, &a, &state(id, 3)).await.unwrap());
+        assert!(!store.save_context(&object, &a, &state(id, 3), None).await.unwrap());
         assert!(matches!(make(5, "d").await, Err(Error::Missing)));
         // Used again it begins with none.
         let again = sandbox(&store, id, 20).await;
@@ -143,13 +143,13 @@ async fn checkpoints_keep_a_state_under_a_name() {
     store.create_context(&object, 5, &context("c", 6), 8).await.unwrap();
     let empty = add("z", 7).await.unwrap();
     assert_eq!((empty.executions, &empty.snapshot), (0, &None));
-    store.save_context(&object, "c", &state("x", 1)).await.unwrap();
+    store.save_context(&object, "c", &state("x", 1), None).await.unwrap();
     let one = add("a", 8).await.unwrap();
     assert_eq!((one.executions, one.snapshot.clone()), (1, Some(snapshot("x", 1))));
     assert_eq!(one.cwd, "/workspace/1");
     assert!(matches!(add("a", 9).await, Err(Error::Exists)));
     assert!(matches!(add("b", 9).await, Err(Error::TooMany { limit: 2 })));
-    store.save_context(&object, "c", &state("y", 2)).await.unwrap();
+    store.save_context(&object, "c", &state("y", 2), None).await.unwrap();
     // The build of a checkpoint stays in use.
     assert_eq!(store.builds_in_use().await.unwrap().len(), 2);
     let list = store.checkpoints(&object, "c").await.unwrap();
@@ -219,7 +219,7 @@ proptest! {
                     Op::Save(i) => {
                         let Some(id) = ids.get(&i) else { continue };
                         let state = ContextState { last_used: now, ..state("x", now as u64) };
-                        let saved = store.save_context(&object, id, &state).await.unwrap();
+                        let saved = store.save_context(&object, id, &state, None).await.unwrap();
                         assert_eq!(saved, model.contains_key(id));
                         if let Some(row) = model.get_mut(id) {
                             *row = ContextRow { stale: false, ..with(row.clone(), &state) };
@@ -256,4 +256,55 @@ proptest! {
             }
         });
     }
+}
+
+#[tokio::test]
+async fn what_a_fresh_pack_holds_is_kept_until_its_file_is_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let object = sandbox(&store, "s", 5).await;
+    for id in ["c", "d"] {
+        store.create_context(&object, 5, &context(id, 6), 8).await.unwrap();
+    }
+    let pack = |file: &str, hash: &str, bytes: Option<&[u8]>| {
+        let (file, hash, boot) = (file.to_owned(), hash.to_owned(), "b1".to_owned());
+        Some(WrittenPack { file, hash, boot, bytes: bytes.map(<[u8]>::to_vec) })
+    };
+    let fresh = |context: &str, file: &str, hash: &str| FreshPack {
+        object,
+        context: context.to_owned(),
+        file: file.to_owned(),
+        hash: hash.to_owned(),
+        boot: "b1".to_owned(),
+    };
+    let save = |context: &'static str, pack| {
+        let store = store.clone();
+        async move { store.save_context(&object, context, &state("x", 1), pack).await.unwrap() }
+    };
+    assert!(save("c", pack("1", "h1", Some(b"one"))).await);
+    assert!(save("c", pack("2", "h2", Some(b"two"))).await);
+    assert!(save("d", pack("1", "h1", Some(b"other"))).await);
+    assert!(!save("none", pack("1", "h1", Some(b"lost"))).await);
+    let all = [fresh("c", "1", "h1"), fresh("c", "2", "h2"), fresh("d", "1", "h1")];
+    assert_eq!(store.fresh_packs().await.unwrap(), all);
+    assert_eq!(store.fresh_bytes(&all[0]).await.unwrap().unwrap(), b"one");
+    assert_eq!(store.fresh_bytes(&all[2]).await.unwrap().unwrap(), b"other");
+
+    // A file that is written over holds the new bytes alone, and is not synced by what was before.
+    assert!(save("c", pack("1", "h3", Some(b"three"))).await);
+    assert_eq!(store.fresh_bytes(&all[0]).await.unwrap(), None);
+    store.packs_synced(all[..2].to_vec()).await.unwrap();
+    let left = [fresh("c", "1", "h3"), fresh("d", "1", "h1")];
+    assert_eq!(store.fresh_packs().await.unwrap(), left);
+    // One that was synced as it was written needs nothing more.
+    assert!(save("c", pack("1", "h4", None)).await);
+    assert_eq!(store.fresh_packs().await.unwrap(), left[1..]);
+    assert!(save("c", None).await);
+
+    // They go with their context, and with its sandbox.
+    assert!(save("c", pack("5", "h5", Some(b"five"))).await);
+    assert!(store.delete_context(&object, "d").await.unwrap());
+    assert_eq!(store.fresh_packs().await.unwrap(), [fresh("c", "5", "h5")]);
+    store.finish_destroy(&object, None).await.unwrap();
+    assert_eq!(store.fresh_packs().await.unwrap(), []);
 }

@@ -27,7 +27,7 @@ async fn a_life_is_told_from_its_beginning_to_its_end() {
     store.update(&object, &other, &vars(&[("KEY", "secret-value")]), None).await.unwrap();
     store.start(&name, &settings(), 2000, None).await.unwrap();
     store.create_context(&object, 1000, &context("c1", 1), 8).await.unwrap();
-    store.save_context(&object, "c1", &state("b", 4)).await.unwrap();
+    store.save_context(&object, "c1", &state("b", 4), None).await.unwrap();
     store.delete_context(&object, "c1").await.unwrap();
     store.stop(&object, &stop(1, 3000), None, None).await.unwrap();
     store.expire(&object, None, 4000).await.unwrap();
@@ -88,7 +88,7 @@ async fn what_changes_nothing_is_no_event() {
     store.update(&object, &settings(), &vars(&[]), Some(9)).await.unwrap();
     store.start(&name, &settings(), 2000, None).await.unwrap_err();
     assert!(!store.stop(&object, &stop(7, 3000), None, None).await.unwrap());
-    assert!(!store.save_context(&object, "none", &state("b", 4)).await.unwrap());
+    assert!(!store.save_context(&object, "none", &state("b", 4), None).await.unwrap());
     assert!(!store.delete_context(&object, "none").await.unwrap());
     store.set_alarm(&object, Some(5)).await.unwrap();
     assert!(store.stop(&object, &stop(1, 3000), None, None).await.unwrap());

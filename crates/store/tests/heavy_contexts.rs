@@ -26,7 +26,7 @@ async fn child_that_executes() {
             let object = name("ada", &format!("s{w}")).object_id();
             let row = store.context(&object, &format!("c{w}")).await.unwrap().unwrap();
             for n in row.executions + 1.. {
-                assert!(store.save_context(&object, &row.id, &state("x", n)).await.unwrap());
+                assert!(store.save_context(&object, &row.id, &state("x", n), None).await.unwrap());
                 let line = format!("{w} {n}\n");
                 let _ = std::io::stderr().lock().write_all(line.as_bytes());
             }
@@ -99,7 +99,7 @@ async fn on_a_full_disk_the_last_snapshot_stays() {
     };
     let mut saved = 0;
     let full = loop {
-        match store.save_context(&object, "c", &large(saved + 1)).await {
+        match store.save_context(&object, "c", &large(saved + 1), None).await {
             Ok(done) => assert!(done && saved < 10_000),
             Err(error) => break error,
         }
@@ -116,7 +116,7 @@ async fn on_a_full_disk_the_last_snapshot_stays() {
     assert!(store.context(&object, "c").await.unwrap().unwrap().stale);
     assert!(store.delete_context(&object, "d").await.unwrap());
     disk.free();
-    assert!(store.save_context(&object, "c", &large(saved + 1)).await.unwrap());
+    assert!(store.save_context(&object, "c", &large(saved + 1), None).await.unwrap());
     let row = store.context(&object, "c").await.unwrap().unwrap();
     assert_eq!((row.executions, row.stale), (saved + 1, false));
     store.close().await;

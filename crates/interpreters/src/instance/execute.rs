@@ -162,8 +162,9 @@ impl Instance {
         loop {
             tokio::select! {
                 biased;
-                () = &mut deadline => return Err(Stop::Timeout(timeout.as_millis() as u64)),
+                // First, as most code has ended before there is a timer to be set.
                 answer = &mut metered => return answer,
+                () = &mut deadline => return Err(Stop::Timeout(timeout.as_millis() as u64)),
                 () = tokio::time::sleep(FLUSH) => output.flush_due(epoch_ms()),
             }
         }

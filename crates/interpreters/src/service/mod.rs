@@ -205,6 +205,10 @@ impl Shared {
                     self.trim(&process);
                     return Ok(process);
                 }
+                // Somebody may have ended it, or it was forked ahead and ended meanwhile.
+                Err(Error::WorkerDied) => {
+                    last = Some(Error::Start("the worker ended at once".to_owned()));
+                }
                 // The zygote may have died meanwhile; another one may do better.
                 Err(error) if zygote.is_alive() => return Err(error),
                 Err(error) => last = Some(error),

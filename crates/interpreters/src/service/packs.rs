@@ -9,6 +9,9 @@ use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 
+/// Packs of at most so many bytes are not synced when they are written: see [`NewPack::take_fresh`].
+const FRESH: usize = 64 << 10;
+
 /// The directory of a context's packs.
 #[derive(Debug, Clone)]
 pub struct PackDir(watch::Receiver<Option<Arc<OwnedFd>>>);
@@ -75,25 +78,43 @@ impl PackDir {
         opened.await.unwrap_or_else(|e| Err((String::new(), io::Error::other(e))))
     }
 
-    /// Writes a pack, and syncs it and its name: over a file that nothing names any more, else
-    /// under a name that no other has.
+    /// Writes a pack: over a file that nothing names any more, else under a name that no other has.
+    /// A large one and its name are synced.
     pub(crate) async fn write(
         &self,
         seq: u64,
         bytes: Vec<u8>,
         spare: Option<String>,
     ) -> io::Result<NewPack> {
-        let dir = self.dir().await?;
+        let (dir, mut spare) = (self.dir().await?, spare);
+        let fresh = bytes.len() <= FRESH;
+        // Into room that is there already: it waits for no disk, and to hand it over takes longer.
+        if fresh
+            && let Some(spare) = spare.take()
+            && let Some((mut pack, _)) = write_over(&dir, spare, &bytes)?
+        {
+            pack.fresh = Some(bytes);
+            return Ok(pack);
+        }
         blocking(move || {
-            if let Some(spare) = spare
-                && let Some(pack) = write_over(&dir, spare, &bytes)?
-            {
+            let over = match spare {
+                Some(spare) => write_over(&dir, spare, &bytes)?,
+                None => None,
+            };
+            let is_new = over.is_none();
+            let (mut pack, file) = match over {
+                Some(over) => over,
+                None => write(dir.clone(), seq, &bytes)?,
+            };
+            if fresh {
+                pack.fresh = Some(bytes);
                 return Ok(pack);
             }
-            let (pack, file) = write(dir.clone(), seq, &bytes)?;
             file.sync_data()?;
-            // Most file systems have written the name with it, and then this is nothing.
-            rustix::fs::fsync(&*dir)?;
+            if is_new {
+                // Most file systems have written the name with it, and then this is nothing.
+                rustix::fs::fsync(&*dir)?;
+            }
             Ok(pack)
         })
         .await
@@ -116,7 +137,7 @@ fn write(dir: Arc<OwnedFd>, seq: u64, bytes: &[u8]) -> io::Result<(NewPack, File
     let file = format!("{seq}-{:016x}.pack", u64::from_le_bytes(random));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(&dir, &*file, flags, Mode::from_raw_mode(0o600))?;
-    let pack = NewPack { dir: Some(dir), file };
+    let pack = NewPack { dir: Some(dir), file, fresh: None };
     let mut out = File::from(fd);
     out.write_all(bytes)?;
     Ok((pack, out))
@@ -124,7 +145,11 @@ fn write(dir: Arc<OwnedFd>, seq: u64, bytes: &[u8]) -> io::Result<(NewPack, File
 
 /// Neither a name nor, most times, room has to be found and synced then. `None`: it cannot be had,
 /// or is another context's too; then it is gone from here.
-fn write_over(dir: &Arc<OwnedFd>, file: String, bytes: &[u8]) -> io::Result<Option<NewPack>> {
+fn write_over(
+    dir: &Arc<OwnedFd>,
+    file: String,
+    bytes: &[u8],
+) -> io::Result<Option<(NewPack, File)>> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let fd = match rustix::fs::openat2(&**dir, &*file, flags, Mode::empty(), resolve) {
@@ -132,7 +157,7 @@ fn write_over(dir: &Arc<OwnedFd>, file: String, bytes: &[u8]) -> io::Result<Opti
         Err(_) => return Ok(None),
     };
     // Whatever comes of it, nothing else is to be made of this file.
-    let pack = NewPack { dir: Some(dir.clone()), file };
+    let pack = NewPack { dir: Some(dir.clone()), file, fresh: None };
     let stat = rustix::fs::fstat(&fd)?;
     if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink != 1 {
         return Ok(None);
@@ -142,8 +167,7 @@ fn write_over(dir: &Arc<OwnedFd>, file: String, bytes: &[u8]) -> io::Result<Opti
     if u64::try_from(stat.st_size) != Ok(bytes.len() as u64) {
         out.set_len(bytes.len() as u64)?;
     }
-    out.sync_data()?;
-    Ok(Some(pack))
+    Ok(Some((pack, out)))
 }
 
 /// A pack that was written and that nothing names yet. Dropping it removes it.
@@ -152,6 +176,7 @@ pub struct NewPack {
     /// `None`: it stays.
     dir: Option<Arc<OwnedFd>>,
     file: String,
+    fresh: Option<Vec<u8>>,
 }
 
 impl NewPack {
@@ -160,9 +185,15 @@ impl NewPack {
         &self.file
     }
 
-    /// Something durable names it now: it stays.
-    pub fn keep(mut self) {
-        self.dir = None;
+    /// What is in it, where it was not synced: whoever names it has to keep that until it is. One
+    /// sync is saved so, as the name has to be synced anyway.
+    pub fn take_fresh(&mut self) -> Option<Vec<u8>> {
+        self.fresh.take()
+    }
+
+    /// Something durable names it now: it stays. Gives the directory that it is in.
+    pub fn keep(mut self) -> Option<Arc<OwnedFd>> {
+        self.dir.take()
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) struct InFlight {
 }
 
 impl Process {
-    /// Forks one and waits until it is ready.
+    /// Forks one and waits until it is ready. [`Error::WorkerDied`]: it ended before it was.
     pub async fn start(zygote: &Arc<Zygote>, place: &Place) -> Result<Arc<Self>, Error> {
         let failed = |e: std::io::Error| Error::Start(format!("make a socket: {e}"));
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
@@ -94,7 +94,7 @@ impl Process {
         match first {
             Ok(Ok(Some((FromWorker::Ready, _)))) => {}
             Ok(Ok(Some((FromWorker::Broken { text }, _)))) => return Err(Error::Start(text)),
-            Ok(_) => return Err(Error::Start("the worker ended at once".to_owned())),
+            Ok(_) => return Err(Error::WorkerDied),
             Err(_) => return Err(Error::Start("the worker does not answer".to_owned())),
         }
         tokio::spawn(read_all(reader, Arc::downgrade(&process)));

@@ -79,7 +79,7 @@ impl crate::Sandboxes {
             snapshot: found.snapshot,
             last_used: self.world.clock.now_ms(),
         };
-        if !store.save_context(&object, id, &state).await.map_err(errors::of_store)? {
+        if !store.save_context(&object, id, &state, None).await.map_err(errors::of_store)? {
             return Err(if turn.busy.is_aborted() { errors::destroyed() } else { no_context(id) });
         }
         turn.live.forget(id).await;

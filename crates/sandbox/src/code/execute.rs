@@ -342,9 +342,10 @@ impl Execution {
                     replaced = before.packs;
                     replaced.retain(|old| snapshot.packs.iter().all(|pack| pack.file != old.file));
                 }
+                let hash = snapshot.packs.last().map(|pack| pack.hash.clone());
                 let (wasm, base) = (snapshot.wasm, snapshot.base);
                 state.snapshot = Some(SnapshotRow { wasm, base, taken_at: now, manifest });
-                pack = new;
+                pack = new.zip(hash);
             }
             self.save(world, &state, pack).await?;
             *old = replaced;
@@ -376,10 +377,27 @@ impl Execution {
     }
 
     /// Stores the context's new state; from then on its new pack stays.
-    async fn save(&self, world: &World, state: &ContextState, pack: Option<NewPack>) -> Result<()> {
-        match world.store.save_context(self.busy.object(), &self.context, state).await {
+    async fn save(
+        &self,
+        world: &World,
+        state: &ContextState,
+        pack: Option<(NewPack, String)>,
+    ) -> Result<()> {
+        let (object, context, fresh) = (self.busy.object(), &self.context, &world.code.fresh);
+        let (mut pack, hash) = pack.unzip();
+        let written = pack.as_mut().zip(hash).map(|(pack, hash)| fresh.written(pack, hash));
+        // Whether it is noted to be synced later.
+        let later = written.as_ref().filter(|written| written.bytes.is_some());
+        let later = later.map(|w| fresh.pack(*object, context, &w.file, &w.hash));
+        let keep = || {
+            let dir = pack.and_then(NewPack::keep);
+            if let Some((pack, dir)) = later.zip(dir) {
+                fresh.note(pack, dir);
+            }
+        };
+        match world.store.save_context(object, context, state, written).await {
             Ok(true) => {
-                pack.into_iter().for_each(NewPack::keep);
+                keep();
                 Ok(())
             }
             Ok(false) if self.busy.is_aborted() => Err(errors::destroyed()),
@@ -391,7 +409,7 @@ impl Execution {
             }
             Err(error) => {
                 // It may be stored all the same; a pack too many is found later.
-                pack.into_iter().for_each(NewPack::keep);
+                keep();
                 Err(errors::of_store(error))
             }
         }

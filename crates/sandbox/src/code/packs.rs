@@ -41,7 +41,7 @@ pub(super) async fn contexts(world: &World, object: &ObjectId) -> Result<OwnedFd
 }
 
 /// The directory of one context, made where it is not there.
-async fn directory(world: &World, object: &ObjectId, id: &str) -> Result<OwnedFd> {
+pub(super) async fn directory(world: &World, object: &ObjectId, id: &str) -> Result<OwnedFd> {
     ensure(&contexts(world, object).await?, id).await
 }
 
@@ -67,7 +67,7 @@ fn make(all: &OwnedFd, id: &str) -> std::io::Result<OwnedFd> {
 }
 
 /// Full disks have their own error.
-fn of_io(what: &str, error: std::io::Error) -> types::Error {
+pub(super) fn of_io(what: &str, error: std::io::Error) -> types::Error {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     match error.kind() {
         StorageFull | QuotaExceeded => errors::of_store(store::Error::Full),
@@ -92,6 +92,10 @@ pub(super) async fn share(
             if let Some(what) = unfit(&source, &file)? {
                 return Ok(Some(interpreters::Error::Pack { file, what }));
             }
+            // It may be fresh in the other context, and nobody looks after it here.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let pack = rustix::fs::openat(&source, &*file, flags, Mode::empty())?;
+            rustix::fs::fdatasync(pack)?;
             rustix::fs::linkat(&source, &*file, &target, &*file, AtFlags::empty())?;
         }
         rustix::fs::fsync(&target)?;

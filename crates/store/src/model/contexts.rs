@@ -1,7 +1,7 @@
 //! Code contexts, as callers of the store see them.
 
 use std::collections::BTreeMap;
-use types::Language;
+use types::{Language, ObjectId};
 
 /// The saved memory of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +58,35 @@ pub struct ContextState {
     pub snapshot: Option<SnapshotRow>,
     /// When it last ran code, ms since the epoch.
     pub last_used: i64,
+}
+
+/// A pack that was written for a [`ContextState`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenPack {
+    /// Its file.
+    pub file: String,
+    /// Its hash.
+    pub hash: String,
+    /// Boot id of the kernel that has the file.
+    pub boot: String,
+    /// What is in it, where the file was not synced: kept beside the context until it is. `None`:
+    /// it was.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// A pack whose file may not be on the disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreshPack {
+    /// The sandbox.
+    pub object: ObjectId,
+    /// The context's id.
+    pub context: String,
+    /// Its file.
+    pub file: String,
+    /// Its hash.
+    pub hash: String,
+    /// Boot id of the kernel that has, or had, the file.
+    pub boot: String,
 }
 
 /// A state of a context to go back to.

@@ -1,9 +1,9 @@
 //! Code contexts: made within a limit, saved with each execution, gone with their sandbox.
 
-use super::rows::{bad_enum, execute, json, parse, to_json};
+use super::rows::{self, bad_enum, execute, json, parse, to_json};
 use super::sandboxes::touch;
 use super::{events, quotas};
-use crate::{ContextRow, ContextState, Error, Result, SnapshotRow};
+use crate::{ContextRow, ContextState, Error, FreshPack, Result, SnapshotRow, WrittenPack};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::json;
 use types::{EventType, Language, ObjectId, Owner, QuotaKind, QuotaTable};
@@ -91,6 +91,7 @@ pub(crate) fn save(
     object: &ObjectId,
     id: &str,
     state: &ContextState,
+    pack: Option<&WrittenPack>,
 ) -> Result<bool> {
     let snapshot = state.snapshot.as_ref();
     let changed = execute(
@@ -114,11 +115,67 @@ pub(crate) fn save(
         ],
     )?;
     if changed > 0 {
+        if let Some(pack) = pack {
+            written(c, object, id, pack)?;
+        }
         touch(c, object, state.last_used)?;
         let data = json!({"context": id, "executions": state.executions});
         events::of_object(c, object, EventType::ContextSnapshot, false, &data)?;
     }
     Ok(changed > 0)
+}
+
+/// What a file held before does not count any more.
+fn written(c: &Connection, object: &ObjectId, id: &str, pack: &WrittenPack) -> Result<()> {
+    match &pack.bytes {
+        Some(bytes) => execute(
+            c,
+            "INSERT OR REPLACE INTO fresh_packs (context, file, hash, boot, bytes)
+             SELECT key, ?3, ?4, ?5, ?6 FROM contexts WHERE object = ?1 AND id = ?2",
+            params![object.as_bytes(), id, pack.file, pack.hash, pack.boot, bytes],
+        )?,
+        None => execute(
+            c,
+            "DELETE FROM fresh_packs WHERE file = ?3
+                AND context = (SELECT key FROM contexts WHERE object = ?1 AND id = ?2)",
+            params![object.as_bytes(), id, pack.file],
+        )?,
+    };
+    Ok(())
+}
+
+pub(crate) const FRESH: &str = "SELECT contexts.object, contexts.id, file, hash, boot
+     FROM fresh_packs JOIN contexts ON contexts.key = fresh_packs.context";
+
+pub(crate) fn fresh(c: &Connection) -> Result<Vec<FreshPack>> {
+    let mut statement = c.prepare_cached(FRESH)?;
+    let rows = statement.query_map([], |row| {
+        Ok(FreshPack {
+            object: rows::object(row, 0)?,
+            context: row.get(1)?,
+            file: row.get(2)?,
+            hash: row.get(3)?,
+            boot: row.get(4)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+const THIS: &str = "context = (SELECT key FROM contexts WHERE object = ?1 AND id = ?2)
+     AND file = ?3 AND hash = ?4";
+
+pub(crate) fn fresh_bytes(c: &Connection, pack: &FreshPack) -> Result<Option<Vec<u8>>> {
+    let mut statement = c.prepare_cached(&format!("SELECT bytes FROM fresh_packs WHERE {THIS}"))?;
+    let params = params![pack.object.as_bytes(), pack.context, pack.file, pack.hash];
+    Ok(statement.query_row(params, |row| row.get(0)).optional()?)
+}
+
+pub(crate) fn synced(c: &Connection, packs: &[FreshPack]) -> Result<()> {
+    let sql = format!("DELETE FROM fresh_packs WHERE {THIS}");
+    for pack in packs {
+        execute(c, &sql, params![pack.object.as_bytes(), pack.context, pack.file, pack.hash])?;
+    }
+    Ok(())
 }
 
 /// Notes that an execution was not saved: it was rolled back, or (`stale`) could not be.
@@ -138,10 +195,17 @@ pub(crate) fn unsaved(
     Ok(changed > 0)
 }
 
+/// Tables whose rows go with their context.
+const OF_CONTEXTS: [&str; 2] = ["checkpoints", "fresh_packs"];
+
 pub(crate) fn delete(c: &Connection, object: &ObjectId, id: &str) -> Result<bool> {
-    let sql = "DELETE FROM checkpoints
-         WHERE context = (SELECT key FROM contexts WHERE object = ?1 AND id = ?2)";
-    execute(c, sql, params![object.as_bytes(), id])?;
+    for table in OF_CONTEXTS {
+        let sql = format!(
+            "DELETE FROM {table}
+             WHERE context = (SELECT key FROM contexts WHERE object = ?1 AND id = ?2)"
+        );
+        execute(c, &sql, params![object.as_bytes(), id])?;
+    }
     let sql = "DELETE FROM contexts WHERE object = ?1 AND id = ?2 RETURNING language";
     let params = params![object.as_bytes(), id];
     let language = c.prepare_cached(sql)?.query_row(params, |row| row.get::<_, String>(0));
@@ -151,11 +215,14 @@ pub(crate) fn delete(c: &Connection, object: &ObjectId, id: &str) -> Result<bool
     Ok(true)
 }
 
-/// All contexts of an object go, with their checkpoints.
+/// All contexts of an object go, with what belongs to them.
 pub(crate) fn drop_all(c: &Connection, object: &ObjectId) -> Result<()> {
-    let sql = "DELETE FROM checkpoints
-         WHERE context IN (SELECT key FROM contexts WHERE object = ?1)";
-    execute(c, sql, [object.as_bytes()])?;
+    for table in OF_CONTEXTS {
+        let sql = format!(
+            "DELETE FROM {table} WHERE context IN (SELECT key FROM contexts WHERE object = ?1)"
+        );
+        execute(c, &sql, [object.as_bytes()])?;
+    }
     execute(c, "DELETE FROM contexts WHERE object = ?1", [object.as_bytes()])?;
     Ok(())
 }

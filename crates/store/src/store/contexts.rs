@@ -2,7 +2,7 @@
 
 use super::Store;
 use crate::ops::{checkpoints, contexts};
-use crate::{CheckpointRow, ContextRow, ContextState, Result};
+use crate::{CheckpointRow, ContextRow, ContextState, FreshPack, Result, WrittenPack};
 use types::ObjectId;
 
 impl Store {
@@ -52,16 +52,37 @@ impl Store {
         .await
     }
 
-    /// Saves what an execution left of a context, all at once, and that its sandbox was active. `false`: the context was deleted
+    /// Saves what an execution left of a context, all at once, and that its sandbox was active; with
+    /// it what its pack holds, where the file is not on the disk. `false`: the context was deleted
     /// meanwhile, or its sandbox goes; nothing was kept.
     pub async fn save_context(
         &self,
         object: &ObjectId,
         context: &str,
         state: &ContextState,
+        pack: Option<WrittenPack>,
     ) -> Result<bool> {
         let (id, context, state) = (*object, context.to_owned(), state.clone());
-        self.write(Some(object), false, move |c| contexts::save(c, &id, &context, &state)).await
+        self.write(Some(object), false, move |c| {
+            contexts::save(c, &id, &context, &state, pack.as_ref())
+        })
+        .await
+    }
+
+    /// All packs whose files may not be on the disk.
+    pub async fn fresh_packs(&self) -> Result<Vec<FreshPack>> {
+        self.read(contexts::fresh).await
+    }
+
+    /// What one of them holds; `None`: it is none any more.
+    pub async fn fresh_bytes(&self, pack: &FreshPack) -> Result<Option<Vec<u8>>> {
+        let pack = pack.clone();
+        self.read(move |c| contexts::fresh_bytes(c, &pack)).await
+    }
+
+    /// The files of these packs are on the disk, as far as they hold the same still.
+    pub async fn packs_synced(&self, packs: Vec<FreshPack>) -> Result<()> {
+        self.write(None, false, move |c| contexts::synced(c, &packs)).await
     }
 
     /// Notes an execution of which nothing was kept; `stale`: it should have been. `false`: no

@@ -72,3 +72,20 @@ async fn what_is_not_kept_is_gone() {
     drop(packs.write(2, vec![2; 4096], Some(spare)).await.expect("written"));
     assert_eq!(names(dir.path()), [""; 0]);
 }
+
+#[tokio::test]
+async fn what_is_not_synced_is_given_to_who_keeps_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let packs = packs(dir.path());
+    let spare = written(&packs, 1, 1, 4096, None).await;
+    for (len, spare) in [(FRESH, None), (FRESH, Some(spare.clone()))] {
+        let mut made = packs.write(2, vec![2; len], spare).await.expect("written");
+        assert_eq!(made.take_fresh(), Some(vec![2; len]));
+        assert_eq!(made.take_fresh(), None);
+    }
+    for spare in [None, Some(spare)] {
+        let mut made = packs.write(3, vec![3; FRESH + 1], spare).await.expect("written");
+        assert_eq!(made.take_fresh(), None, "it is on the disk");
+    }
+    assert_eq!(names(dir.path()), [""; 0]);
+}
