@@ -65,7 +65,12 @@ fn main() -> anyhow::Result<()> {
         eprintln!("the priority cannot be raised ({error}): other work will be seen in the times");
     }
     let rounds = if args.quick { 10 } else { 60 };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut runtime = match args.what.as_str() {
+        // One request at a time, by a client with one thread, as the command line and the peers are.
+        "contexts" => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = runtime.enable_all().build()?;
     let report = runtime.block_on(measure(&args, rounds))?;
     println!("\n{}", report.markdown());
     if let Some(path) = &args.report {

@@ -486,22 +486,30 @@ def forget_directories():
             finder._path_mtime = -1
 
 
+class Lines(dict):
+    """What linecache knows. Lines of executed code are made when they are asked for: as they are
+    kept for long, they should take little."""
+
+    def __contains__(self, name):
+        return dict.__contains__(self, name) or name in sources
+
+    def __missing__(self, name):
+        code = sources[name]
+        return len(code), None, code.splitlines(keepends=True), name
+
+    def get(self, name, default=None):
+        return self[name] if name in self else default
+
+
 def remember(name, code):
-    lines = code.splitlines(keepends=True)
-    sources[name] = len(code)
+    sources[name] = code
     state.kept += len(code)
     while (state.kept > SOURCES_MAX or len(sources) > SOURCES) and len(sources) > 1:
-        oldest = next(iter(sources))
-        state.kept -= sources.pop(oldest)
-        linecache.cache.pop(oldest, None)
-    linecache.cache[name] = (len(code), None, lines, name)
+        forget(next(iter(sources)))
 
 
 def forget(name):
-    size = sources.pop(name, None)
-    if size is not None:
-        state.kept -= size
-        linecache.cache.pop(name, None)
+    state.kept -= len(sources.pop(name, ""))
 
 
 def run(code, name):
@@ -645,6 +653,7 @@ def install(imports):
     for name in imports:
         __import__(name)
     builtins.display = display
+    linecache.cache = Lines(linecache.cache)
     for name in ("stdout", "stderr"):
         stream = fresh_stream(1 if name == "stdout" else 2, "w")
         stream.reconfigure(line_buffering=True)
