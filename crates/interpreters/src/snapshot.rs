@@ -62,6 +62,15 @@ pub struct PackRef {
 }
 
 impl PackRef {
+    /// Checks what its file holds.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn check(&self, bytes: &[u8]) -> Result<(), String> {
+        let hash = crate::build::unhex(&self.hash).map_err(|e| e.to_string())?;
+        crate::pack::verify(bytes, &hash).map_err(|e| e.to_string())
+    }
+
     /// What it takes on the disk, bytes.
     pub fn disk_bytes(&self) -> u64 {
         self.bytes.next_multiple_of(BLOCK as u64)

@@ -296,6 +296,10 @@ async fn what_a_fresh_pack_holds_is_kept_until_its_file_is_synced() {
     store.packs_synced(all[..2].to_vec()).await.unwrap();
     let left = [fresh("c", "1", "h3"), fresh("d", "1", "h1")];
     assert_eq!(store.fresh_packs().await.unwrap(), left);
+    store.packs_lost(vec![all[0].clone(), left[1].clone()]).await.unwrap();
+    let boots: Vec<_> = store.fresh_packs().await.unwrap().into_iter().map(|p| p.boot).collect();
+    assert_eq!(boots, ["b1", ""], "what it held before was not lost");
+    assert!(save("d", pack("1", "h1", Some(b"other"))).await);
     // One that was synced as it was written needs nothing more.
     assert!(save("c", pack("1", "h4", None)).await);
     assert_eq!(store.fresh_packs().await.unwrap(), left[1..]);

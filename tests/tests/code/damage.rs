@@ -77,6 +77,31 @@ async fn no_fork(server: &Server, id: &str, pack: &Path) {
     assert_eq!(count(), before);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn good_memory_is_not_given_up_for_damaged() {
+    let server = server().await;
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    run(&server, "s", &id, "let x = 1; var big = Array.from({ length: 9999 }, Math.random)").await;
+    let contexts = format!("/v1/sandboxes/s/contexts/{id}");
+    server.post(&format!("{contexts}/checkpoints"), json!({ "name": "one" })).await.expect(201);
+    let pack = packs(&server, "s", &id).pop().expect("a pack");
+    let whole = std::fs::read(&pack).expect("read");
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    std::fs::write(&pack, &damaged).expect("written");
+    // One that is written from now on stands on no file of before.
+    let error = server.post(&format!("{contexts}/fork"), json!({})).await;
+    error.expect_error(500, "SNAPSHOT_CORRUPT");
+    run(&server, "s", &id, "x = 5; big = Array.from({ length: 30_000 }, Math.random); 0").await;
+    let back = format!("{contexts}/checkpoints/one/rollback");
+    let error = server.post(&back, json!({})).await.expect_error(500, "SNAPSHOT_CORRUPT");
+    assert_eq!(error["context"]["contextId"], id, "{error}");
+    assert_eq!(text(&run(&server, "s", &id, "x").await), "5");
+    std::fs::write(&pack, &whole).expect("written");
+    server.post(&back, json!({})).await.expect(200);
+    assert_eq!(text(&run(&server, "s", &id, "x").await), "1");
+}
+
 /// A state stands on several packs, each with what the ones before it do not have.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_pack_that_a_state_stands_on_is_checked() {

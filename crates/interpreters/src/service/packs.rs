@@ -86,22 +86,14 @@ impl PackDir {
         bytes: Vec<u8>,
         spare: Option<String>,
     ) -> io::Result<NewPack> {
-        let (dir, mut spare) = (self.dir().await?, spare);
+        let dir = self.dir().await?;
         let fresh = bytes.len() <= FRESH;
-        // Into room that is there already: it waits for no disk, and to hand it over takes longer.
-        if fresh
-            && let Some(spare) = spare.take()
-            && let Some((mut pack, _)) = write_over(&dir, spare, &bytes)?
-        {
-            pack.fresh = Some(bytes);
-            return Ok(pack);
-        }
+        // Also where nothing is synced: who writes while others fill the disk is made to wait.
         blocking(move || {
             let over = match spare {
                 Some(spare) => write_over(&dir, spare, &bytes)?,
                 None => None,
             };
-            let is_new = over.is_none();
             let (mut pack, file) = match over {
                 Some(over) => over,
                 None => write(dir.clone(), seq, &bytes)?,
@@ -110,15 +102,18 @@ impl PackDir {
                 pack.fresh = Some(bytes);
                 return Ok(pack);
             }
-            file.sync_data()?;
-            if is_new {
-                // Most file systems have written the name with it, and then this is nothing.
-                rustix::fs::fsync(&*dir)?;
-            }
+            // Its name may never have been synced, as a small one began with it.
+            sync(&dir, &file)?;
             Ok(pack)
         })
         .await
     }
+}
+
+fn sync(dir: &OwnedFd, file: &File) -> io::Result<()> {
+    file.sync_data()?;
+    // Most file systems have written the name with it, and then this is nothing.
+    Ok(rustix::fs::fsync(dir)?)
 }
 
 /// In this thread where it may block, as handing the work to another costs as much as a sync.
@@ -189,6 +184,22 @@ impl NewPack {
     /// sync is saved so, as the name has to be synced anyway.
     pub fn take_fresh(&mut self) -> Option<Vec<u8>> {
         self.fresh.take()
+    }
+
+    /// Syncs it and its name after all: nobody has to keep what is in it.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub async fn sync(&mut self) -> io::Result<()> {
+        if let (Some(dir), Some(_)) = (self.dir.clone(), self.fresh.take()) {
+            let file = self.file.clone();
+            blocking(move || {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                sync(&dir, &rustix::fs::openat(&*dir, file, flags, Mode::empty())?.into())
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     /// Something durable names it now: it stays. Gives the directory that it is in.

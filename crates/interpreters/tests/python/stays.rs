@@ -77,6 +77,8 @@ async fn code_cannot_break_the_driver() {
         "import builtins; builtins._ = None; del builtins.display",
         "import sys; sys.excepthook = sys.displayhook = None",
         "import random; random.seed = random.Random = None",
+        "import sys\ng = sys._getframe().f_back.f_globals['__builtins__']\n\
+         g['exec'] = g['repr'] = lambda *a: 666\ng['eval'] = lambda *a: 666\ng['type'] = lambda o: float",
         "g = display.__globals__; g['prepare'] = lambda r: None; g['run'] = lambda c, n: 666",
         "g = display.__globals__\nfor f in list(g.values()):\n    if hasattr(f, '__code__'): f.__code__ = (lambda *a: 666).__code__",
     ];

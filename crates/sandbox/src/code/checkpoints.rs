@@ -47,7 +47,8 @@ impl crate::Sandboxes {
     }
 
     /// Makes a context again what it was at a checkpoint: memory, working directory, number of
-    /// executions. Errors: `CHECKPOINT_NOT_FOUND`, as [`crate::Sandboxes::context`].
+    /// executions. Errors: `CHECKPOINT_NOT_FOUND`, `SNAPSHOT_CORRUPT` (the context stays as it is), as
+    /// [`crate::Sandboxes::context`].
     pub async fn roll_back(
         &self,
         name: &SandboxName,
@@ -63,6 +64,8 @@ impl crate::Sandboxes {
             // A number that this context never had: what is warm in a worker, of a state with
             // the checkpoint's number, is not taken for it.
             let mut manifest = packs::manifest(snapshot)?;
+            // Else what is there would be given up for nothing.
+            packs::check(&self.world, &object, id, &manifest).await?;
             if let Some(present) = turn.row.snapshot.as_ref().map(packs::manifest).transpose()? {
                 manifest.seq = manifest.seq.max(present.seq);
                 // Its monotonic clock does not go back with it.

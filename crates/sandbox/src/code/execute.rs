@@ -385,7 +385,10 @@ impl Execution {
     ) -> Result<()> {
         let (object, context, fresh) = (self.busy.object(), &self.context, &world.code.fresh);
         let (mut pack, hash) = pack.unzip();
-        let written = pack.as_mut().zip(hash).map(|(pack, hash)| fresh.written(pack, hash));
+        let written = match pack.as_mut().zip(hash) {
+            Some((pack, hash)) => Some(fresh.written(pack, hash).await?),
+            None => None,
+        };
         // Whether it is noted to be synced later.
         let later = written.as_ref().filter(|written| written.bytes.is_some());
         let later = later.map(|w| fresh.pack(*object, context, &w.file, &w.hash));

@@ -9,9 +9,11 @@ use super::of_interpreters;
 use crate::errors;
 use crate::world::World;
 use interpreters::{PackRef, Snapshot};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use store::{CheckpointRow, ContextRow, SnapshotRow};
@@ -86,34 +88,67 @@ pub(super) async fn share(
 ) -> Result<()> {
     let source = directory(world, object, from).await?;
     let target = directory(world, object, to).await?;
-    let files: Vec<String> = snapshot.packs.iter().map(|pack| pack.file.clone()).collect();
+    let packs = snapshot.packs.clone();
     let shared = blocking(move || {
-        for file in files {
-            if let Some(what) = unfit(&source, &file)? {
-                return Ok(Some(interpreters::Error::Pack { file, what }));
-            }
+        for pack in packs {
+            let file = match sound(&source, &pack)? {
+                Ok(file) => file,
+                Err(error) => return Ok(Err(error)),
+            };
             // It may be fresh in the other context, and nobody looks after it here.
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let pack = rustix::fs::openat(&source, &*file, flags, Mode::empty())?;
-            rustix::fs::fdatasync(pack)?;
-            rustix::fs::linkat(&source, &*file, &target, &*file, AtFlags::empty())?;
+            file.sync_data()?;
+            rustix::fs::linkat(&source, &*pack.file, &target, &*pack.file, AtFlags::empty())?;
         }
         rustix::fs::fsync(&target)?;
-        Ok(None)
+        Ok(Ok(()))
     });
-    match shared.await.map_err(|e| of_io("sharing a context's memory", e))? {
-        Some(error) => Err(of_interpreters(error, Some(from))),
-        None => Ok(()),
-    }
+    let shared = shared.await.map_err(|e| of_io("sharing a context's memory", e))?;
+    shared.map_err(|error| of_interpreters(error, Some(from)))
 }
 
-/// Why what is at a pack's name can be none.
-fn unfit(dir: &OwnedFd, file: &str) -> std::io::Result<Option<String>> {
-    match rustix::fs::statat(dir, file, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => Ok(None),
-        Ok(_) => Ok(Some("it is no file".to_owned())),
-        Err(Errno::NOENT) => Ok(Some(std::io::Error::from(Errno::NOENT).to_string())),
-        Err(error) => Err(error.into()),
+/// Looks whether a context can be made what it was in a snapshot. Errors: `SNAPSHOT_CORRUPT`, as an
+/// execution has it.
+pub(super) async fn check(
+    world: &World,
+    object: &ObjectId,
+    id: &str,
+    snapshot: &Snapshot,
+) -> Result<()> {
+    let (dir, packs) = (directory(world, object, id).await?, snapshot.packs.clone());
+    let checked = blocking(move || {
+        for pack in packs {
+            if let Err(error) = sound(&dir, &pack)? {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    });
+    let checked = checked.await.map_err(|e| of_io("reading a context's memory", e))?;
+    checked.map_err(|error| of_interpreters(error, Some(id)))
+}
+
+/// The file of a pack where it is what was written; the inner error says what it is instead.
+fn sound(
+    dir: &OwnedFd,
+    pack: &PackRef,
+) -> std::io::Result<std::result::Result<File, interpreters::Error>> {
+    let unfit = |what| Ok(Err(interpreters::Error::Pack { file: pack.file.clone(), what }));
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = match rustix::fs::openat(dir, &*pack.file, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(error @ (Errno::NOENT | Errno::LOOP)) => {
+            return unfit(std::io::Error::from(error).to_string());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if !file.metadata()?.is_file() {
+        return unfit("it is no file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    match pack.check(&bytes) {
+        Ok(()) => Ok(Ok(file)),
+        Err(what) => unfit(what),
     }
 }
 

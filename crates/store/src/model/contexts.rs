@@ -85,7 +85,7 @@ pub struct FreshPack {
     pub file: String,
     /// Its hash.
     pub hash: String,
-    /// Boot id of the kernel that has, or had, the file.
+    /// Boot id of the kernel that has, or had, the file; empty: none has.
     pub boot: String,
 }
 

@@ -178,6 +178,14 @@ pub(crate) fn synced(c: &Connection, packs: &[FreshPack]) -> Result<()> {
     Ok(())
 }
 
+pub(crate) fn lost(c: &Connection, packs: &[FreshPack]) -> Result<()> {
+    let sql = format!("UPDATE fresh_packs SET boot = '' WHERE {THIS}");
+    for pack in packs {
+        execute(c, &sql, params![pack.object.as_bytes(), pack.context, pack.file, pack.hash])?;
+    }
+    Ok(())
+}
+
 /// Notes that an execution was not saved: it was rolled back, or (`stale`) could not be.
 pub(crate) fn unsaved(
     c: &Connection,

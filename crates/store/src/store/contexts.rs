@@ -80,6 +80,12 @@ impl Store {
         self.read(move |c| contexts::fresh_bytes(c, &pack)).await
     }
 
+    /// The files of these packs could not be synced, and have no kernel any more that is sure to have
+    /// them. Urgent.
+    pub async fn packs_lost(&self, packs: Vec<FreshPack>) -> Result<()> {
+        self.write(None, true, move |c| contexts::lost(c, &packs)).await
+    }
+
     /// The files of these packs are on the disk, as far as they hold the same still.
     pub async fn packs_synced(&self, packs: Vec<FreshPack>) -> Result<()> {
         self.write(None, false, move |c| contexts::synced(c, &packs)).await

@@ -41,6 +41,7 @@ escape = _json.encode_basestring_ascii
 modules = sys.modules
 base_modules = {}
 sources = {}
+split = {}
 ballast = []
 state = types.SimpleNamespace(count=0, kept=0, flags=0, loop=None, lasting=True, given=None)
 CodeType = types.CodeType
@@ -97,11 +98,11 @@ def exact(value, room, depth=0):
 
 def exact_items(items, room, depth):
     # Numbers of one kind, of which there may be many, are not looked at one by one.
-    kinds = {*map(type, items)}
-    if kinds == {int} and -(1 << 53) < min(items) and max(items) < 1 << 53:
+    kinds = {*map(id, map(type, items))}
+    if kinds == INTS and -(1 << 53) < min(items) and max(items) < 1 << 53:
         room[0] -= 8 * len(items)
         return map(int.__repr__, items)
-    if kinds == {float}:
+    if kinds == FLOATS:
         texts = [*map(float.__repr__, items)]
         room[0] -= 8 * len(items)
         # As all of "nan", "inf" and "-inf" have.
@@ -145,8 +146,9 @@ FORMS = {
 }
 
 
-# Types whose values have no form but text.
-PLAIN = {int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range}
+# Types whose values have no form but text; by their ids, as types may have a hash of their own.
+PLAIN = {*map(id, (int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range))}
+INTS, FLOATS = {id(int)}, {id(float)}
 
 
 def shown(value):
@@ -200,7 +202,7 @@ def take_figure(found, figure):
 def rich(value):
     """A value in all forms that it has, as a JSON object."""
     found = {}
-    if type(value) not in PLAIN and not isinstance(value, type):
+    if id(type(value)) not in PLAIN and not isinstance(value, type):
         bundle = getattr_safely(value, "_repr_mimebundle_")
         if bundle:
             quietly(take_bundle, found, bundle)
@@ -487,21 +489,25 @@ def forget_directories():
 
 
 class Lines(dict):
-    """What linecache knows. Lines of executed code are made when they are asked for: as they are
-    kept for long, they should take little."""
+    """What linecache knows. Lines of executed code are made when they are asked for, and forgotten when
+    the execution ends: as the code is kept for long, it should take little."""
 
     def __contains__(self, name):
         return dict.__contains__(self, name) or name in sources
 
     def __missing__(self, name):
-        code = sources[name]
-        return len(code), None, code.splitlines(keepends=True), name
+        if name not in split:
+            code = sources[name]
+            split[name] = len(code), None, code.splitlines(keepends=True), name
+        return split[name]
 
     def get(self, name, default=None):
         return self[name] if name in self else default
 
 
 def remember(name, code):
+    if type(linecache.cache) is not Lines:
+        linecache.cache = Lines(linecache.cache if isinstance(linecache.cache, dict) else ())
     sources[name] = code
     state.kept += len(code)
     while (state.kept > SOURCES_MAX or len(sources) > SOURCES) and len(sources) > 1:
@@ -509,6 +515,7 @@ def remember(name, code):
 
 
 def forget(name):
+    split.pop(name, None)
     state.kept -= len(sources.pop(name, ""))
 
 
@@ -600,10 +607,11 @@ def simple_traceback(kind, message, trace):
     return lines
 
 
-def execute(request, itself=None, restore=None, kept=(), codes=()):
+def execute(request, itself=None, restore=None, kept=(), restore_builtins=None, usual=(), codes=()):
     if not request:
         return itself  # the host's own reference, which it never gives back
     restore(kept)
+    restore_builtins(usual)
     for function, code in codes:
         if function.__code__ is not code:
             function.__code__ = code
@@ -636,6 +644,7 @@ def execute(request, itself=None, restore=None, kept=(), codes=()):
         problem = None
     if error == "null" and not state.lasting:
         quietly(forget, name)
+    split.clear()
     flush()
     sys.settrace(None)
     sys.setprofile(None)
@@ -697,7 +706,8 @@ def hide():
     del ours["install"], ours["hide"], ours["fill"]
     functions = [value for value in ours.values() if type(value) is types.FunctionType]
     codes = tuple([(function, function.__code__) for function in functions])
-    act.__defaults__ = (act, ours.update, tuple(ours.items()), codes)
+    own = ours["__builtins__"]
+    act.__defaults__ = (act, ours.update, tuple(ours.items()), own.update, tuple(own.items()), codes)
     return act
 
 

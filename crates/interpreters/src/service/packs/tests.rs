@@ -80,6 +80,11 @@ async fn what_is_not_synced_is_given_to_who_keeps_it() {
     let spare = written(&packs, 1, 1, 4096, None).await;
     for (len, spare) in [(FRESH, None), (FRESH, Some(spare.clone()))] {
         let mut made = packs.write(2, vec![2; len], spare).await.expect("written");
+        made.sync().await.expect("synced");
+        assert_eq!(made.take_fresh(), None);
+    }
+    for (len, spare) in [(FRESH, None), (FRESH, Some(spare.clone()))] {
+        let mut made = packs.write(2, vec![2; len], spare).await.expect("written");
         assert_eq!(made.take_fresh(), Some(vec![2; len]));
         assert_eq!(made.take_fresh(), None);
     }
