@@ -14,6 +14,7 @@ mod contexts;
 mod env;
 mod execute;
 mod fresh;
+mod job;
 mod keep;
 mod live;
 mod packs;

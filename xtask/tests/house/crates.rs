@@ -32,7 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "webhooks",
         ],
     ),
-    ("e2e", &["client", "types"]),
+    ("e2e", &["client", "store", "types"]),
     ("benches", &["auth", "client", "containers", "spawner", "store", "types"]),
     ("xtask", &[]),
 ];

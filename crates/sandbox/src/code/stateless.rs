@@ -1,6 +1,7 @@
 //! Code without a sandbox: an interpreter that is thrown away, with nothing in its workspace.
 
-use super::execute::{CodeRun, Ended, died, ended, job};
+use super::execute::{CodeRun, Ended};
+use super::job::{died, ended, job};
 use super::{env, live, of_interpreters};
 use crate::world::World;
 use crate::{Sandboxes, errors, history};
