@@ -22,6 +22,8 @@ mod kept;
 mod kills;
 #[path = "code/limits.rs"]
 mod limits;
+#[path = "code/memory.rs"]
+mod memory;
 #[path = "code/names.rs"]
 mod names;
 #[path = "code/power.rs"]

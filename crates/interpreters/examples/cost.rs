@@ -8,11 +8,12 @@ use interpreters::engines::{self, Cache};
 use interpreters::pages::PageMap;
 use interpreters::wasi::{Places, Room, Sink};
 use interpreters::{
-    BaseMeta, Build, Execution, Instance, Runtime, drivers, load_module, new_engine,
+    BaseMeta, Build, Execution, Instance, Packs, Runtime, drivers, load_module, new_engine,
 };
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::{self, File};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -157,8 +158,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         times.add("7 drop", at);
         let at = now();
         let (b, r) = (Arc::clone(&build), Arc::clone(&runtime));
-        let packs = [bytes];
-        let packs = &packs[..one.snapshot.packs.len()];
+        let files = [io::Cursor::new(bytes)].into_iter().take(one.snapshot.packs.len());
+        let packs = Packs::open(&b, &one.snapshot, files.collect())?;
         let restored = Instance::restore(b, r, places_again, MEMORY, &one.snapshot, packs).await;
         let mut restored = restored?;
         times.add("8 restore the first", at);

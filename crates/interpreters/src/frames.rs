@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 
 /// Longest header, bytes: code and variables, or a displayed result.
 const HEADER_MAX: usize = 64 << 20;
-/// Longest body, bytes: a pack of a whole memory.
-const BODY_MAX: usize = 2 << 30;
+/// Longest body, bytes: standard input, a piece of output, a part of a pack.
+const BODY_MAX: usize = 64 << 20;
 /// Most descriptors beside one frame.
 pub(crate) const FDS_MAX: usize = 16;
 /// Most descriptors that wait to be taken.

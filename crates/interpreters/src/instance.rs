@@ -21,6 +21,7 @@ use crate::pages::{Content, PageIndex};
 use crate::runtime::Runtime;
 use crate::wasi::{Clocks, Places, Wasi};
 use crate::{Guest, InstanceError, Limits, Live, Snapshot};
+use std::io::{Read, Seek};
 use std::pin::pin;
 use std::sync::Arc;
 use wasmtime::{Store, Val};
@@ -156,32 +157,29 @@ impl Instance {
         })
     }
 
-    /// One that goes on from a snapshot; `packs` are the bytes of its packs, in their order.
+    /// One that goes on from a snapshot.
     ///
     /// # Errors
-    /// [`InstanceError::OtherBuild`], [`InstanceError::Pack`] where any byte is not what was written, and as
-    /// [`Instance::from_base`].
+    /// [`InstanceError::Pack`], and as [`Instance::from_base`].
     pub async fn restore(
         build: Arc<Build>,
         runtime: Arc<Runtime>,
         places: Places,
         memory_bytes: u64,
         snapshot: &Snapshot,
-        packs: &[impl AsRef<[u8]>],
+        packs: Packs<impl Read + Seek>,
     ) -> Result<Self, InstanceError> {
-        if snapshot.wasm != build.meta.wasm || snapshot.base != build.meta.base {
-            return Err(InstanceError::OtherBuild);
-        }
-        let packs = read_packs(&build, snapshot, packs)?;
+        let Packs(mut packs) = packs;
         let clocks = Clocks::resume(snapshot.clock_ns, snapshot.cpu_ns);
         let wasi = Wasi::restore(places, &snapshot.fds, clocks);
         let (mut live, rest) =
             Self::start(&build, wasi, snapshot.memory_bytes >> 16, memory_bytes).await?;
-        let pages =
-            pack::apply(&packs, live.memory.data_mut(&mut live.store)).map_err(|error| {
-                let file = snapshot.packs.last().map(|pack| pack.file.clone()).unwrap_or_default();
+        let pages = pack::apply(&mut packs, live.memory.data_mut(&mut live.store)).map_err(
+            |(at, error)| {
+                let file = snapshot.packs.get(at).map(|pack| pack.file.clone()).unwrap_or_default();
                 InstanceError::Pack { file, error }
-            })?;
+            },
+        )?;
         let lists = packs.iter().map(|pack| pack.pages.iter().map(|(index, _)| *index).collect());
         let saved =
             Saved { snapshot: snapshot.clone(), pages, packs: lists.collect(), written: None };
@@ -250,22 +248,30 @@ impl Instance {
     }
 }
 
-fn read_packs(
-    build: &Build,
-    snapshot: &Snapshot,
-    packs: &[impl AsRef<[u8]>],
-) -> Result<Vec<Pack>, InstanceError> {
-    if packs.len() != snapshot.packs.len() {
-        return Err(InstanceError::Load(format!(
-            "the snapshot has {} packs; {} were given",
-            snapshot.packs.len(),
-            packs.len()
-        )));
+/// The packs of a snapshot: looked at, and right.
+#[derive(Debug)]
+pub struct Packs<R>(Vec<Pack<R>>);
+
+impl<R: Read + Seek> Packs<R> {
+    /// Reads all of them once, in the order of the snapshot. Blocks.
+    ///
+    /// # Errors
+    /// [`InstanceError::OtherBuild`], [`InstanceError::Load`] where some are missing,
+    /// [`InstanceError::Pack`] where any byte is not what was written.
+    pub fn open(build: &Build, snapshot: &Snapshot, files: Vec<R>) -> Result<Self, InstanceError> {
+        if snapshot.wasm != build.meta.wasm || snapshot.base != build.meta.base {
+            return Err(InstanceError::OtherBuild);
+        }
+        let (wanted, given) = (snapshot.packs.len(), files.len());
+        if wanted != given {
+            let text = format!("the snapshot has {wanted} packs; {given} were given");
+            return Err(InstanceError::Load(text));
+        }
+        let open = |(known, file): (&crate::PackRef, R)| {
+            let hash = crate::build::unhex(&known.hash)?;
+            Pack::open(file, &hash, &build.id)
+                .map_err(|error| InstanceError::Pack { file: known.file.clone(), error })
+        };
+        Ok(Packs(snapshot.packs.iter().zip(files).map(open).collect::<Result<_, _>>()?))
     }
-    let read = |(known, bytes): (&crate::PackRef, &_)| {
-        let hash = crate::build::unhex(&known.hash)?;
-        Pack::read(AsRef::<[u8]>::as_ref(bytes), &hash, &build.id)
-            .map_err(|error| InstanceError::Pack { file: known.file.clone(), error })
-    };
-    snapshot.packs.iter().zip(packs).map(read).collect()
 }

@@ -27,7 +27,7 @@ pub use build::{Build, new_engine};
 pub use config::{FIBER_STACK, GUEST_STACK, MEMORY_GUARD, MEMORY_RESERVATION, engine_config};
 pub use error::InstanceError;
 pub use guest::{Guest, Live};
-pub use instance::{Execution, Instance, Outcome};
+pub use instance::{Execution, Instance, Outcome, Packs};
 pub use limits::Limits;
 pub use memory::{Image, load_module};
 pub use runtime::Runtime;

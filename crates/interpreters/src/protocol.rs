@@ -58,8 +58,8 @@ pub(crate) enum FromZygote {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum ToWorker {
-    /// Runs code. Body: standard input. Answers: `Need`, `Output`, `Shown`, at last `Done` or
-    /// `Failed`.
+    /// Runs code. Body: standard input. Answers: `Need`, `Output`, `Shown`, `Part`, at last `Done`
+    /// or `Failed`.
     Execute(Box<Execute>),
     /// Packs that were needed, in the snapshot's order, as descriptors beside the frame.
     Packs {
@@ -69,6 +69,11 @@ pub(crate) enum ToWorker {
         count: usize,
         /// Whether more follow.
         more: bool,
+    },
+    /// A part of a new pack was written: the next one may come.
+    Written {
+        /// The execution.
+        id: u64,
     },
     /// Stops an execution; no answer is wanted any more.
     Cancel {
@@ -133,7 +138,12 @@ pub(crate) enum FromWorker {
         /// The result.
         result: Box<RichResult>,
     },
-    /// The end. Body: the new pack, where there is one.
+    /// Body: a part of the new pack, where it is large. The next one waits for `Written`.
+    Part {
+        /// The execution.
+        id: u64,
+    },
+    /// The end. Body: the new pack, where there is one; of a large one, its last part.
     Done {
         /// The execution.
         id: u64,
@@ -159,7 +169,7 @@ pub(crate) struct End {
     pub truncated: bool,
     pub rolled_back: bool,
     /// What is to be committed; its last pack has no name yet where `pack` says that there is a
-    /// new one in the body.
+    /// new one.
     pub snapshot: Option<Snapshot>,
     pub pack: bool,
     pub snapshot_ms: u64,

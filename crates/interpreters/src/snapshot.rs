@@ -3,6 +3,7 @@
 use crate::pack::BLOCK;
 use crate::wasi::SavedFd;
 use serde::{Deserialize, Serialize};
+use std::io::{Read, Seek};
 
 /// What is kept of a context: which packs, over which base, and what is not memory. It is one
 /// text in the context's record, and changes as a whole.
@@ -62,13 +63,13 @@ pub struct PackRef {
 }
 
 impl PackRef {
-    /// Checks what its file holds.
+    /// Checks its file, from beginning to end.
     ///
     /// # Errors
     /// What is wrong with it, for people.
-    pub fn check(&self, bytes: &[u8]) -> Result<(), String> {
+    pub fn check(&self, file: &mut (impl Read + Seek)) -> Result<(), String> {
         let hash = crate::build::unhex(&self.hash).map_err(|e| e.to_string())?;
-        crate::pack::verify(bytes, &hash).map_err(|e| e.to_string())
+        crate::pack::verify(file, &hash).map(drop).map_err(|e| e.to_string())
     }
 
     /// What it takes on the disk, bytes.
@@ -82,7 +83,8 @@ impl PackRef {
 pub struct NewSnapshot {
     /// What to keep in the record.
     pub snapshot: Snapshot,
-    /// The pack to write before, if there is a new one: the last of `snapshot.packs`.
+    /// The pack to write before, if there is a new one: the last of `snapshot.packs`. What was given
+    /// to [`crate::Instance::snapshot_in_parts`] as parts is not in it.
     pub pack: Option<Vec<u8>>,
 }
 

@@ -13,6 +13,7 @@ use crate::protocol::{Execute, Failure, FromWorker, ToWorker};
 use crate::zygote::{Builds, ENGINES, Mapped};
 use crate::{Build, Runtime, frames};
 use contexts::Contexts;
+use run::Server;
 use spawner::jail::{FIRST_KEPT, Fail};
 use std::collections::HashMap;
 use std::fs::File;
@@ -101,6 +102,8 @@ impl Out {
 struct Job {
     task: AbortHandle,
     packs: mpsc::UnboundedSender<(Vec<OwnedFd>, bool)>,
+    /// `None`: it was cancelled, and is not to wait.
+    written: Option<mpsc::UnboundedSender<()>>,
 }
 
 /// Takes the job off the list when its task ends, however it does.
@@ -144,8 +147,14 @@ impl Worker {
                         let _ = job.packs.send((fds, more));
                     }
                 }
+                ToWorker::Written { id } => {
+                    if let Some(written) = self.lock().get(&id).and_then(|j| j.written.as_ref()) {
+                        let _ = written.send(());
+                    }
+                }
                 ToWorker::Cancel { id } => {
-                    if let Some(job) = self.lock().get(&id) {
+                    if let Some(job) = self.lock().get_mut(&id) {
+                        job.written = None;
                         job.task.abort();
                         self.contexts.clock.interrupt();
                     }
@@ -166,14 +175,17 @@ impl Worker {
 
     fn start(&self, job: Execute, build: Arc<Build>, stdin: Vec<u8>) {
         let (packs, wanted) = mpsc::unbounded_channel();
+        let (written, acknowledged) = mpsc::unbounded_channel();
         let id = job.id;
         // Held while the task is listed, so that it cannot end before.
         let mut jobs = self.lock();
         let listed = Listed { jobs: self.jobs.clone(), id };
         let (out, contexts) = (self.out.clone(), self.contexts.clone());
         // A panic is this execution's alone.
-        let inner = tokio::spawn(run::run(job, build, stdin, wanted, contexts, out.clone()));
-        jobs.insert(id, Job { task: inner.abort_handle(), packs });
+        let server = Server { packs: wanted, written: acknowledged, out: out.clone() };
+        let inner = tokio::spawn(run::run(job, build, stdin, server, contexts));
+        let written = Some(written);
+        jobs.insert(id, Job { task: inner.abort_handle(), packs, written });
         tokio::spawn(async move {
             let _listed = listed;
             if let Err(error) = inner.await

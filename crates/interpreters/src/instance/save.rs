@@ -4,17 +4,39 @@ use super::{Instance, Saved, Written};
 use crate::build::hex;
 use crate::pages::{self, Content, PageIndex};
 use crate::{InstanceError, NewSnapshot, PackRef, Snapshot, pack};
+use std::io;
 
 /// So many pages may be written in vain however few there are in all.
 const SLACK: usize = 256;
 
 impl Instance {
-    /// Takes a snapshot of the state that it is in. The next one is compared with this one: if
-    /// this one is not kept, the instance is to be dropped.
+    /// Takes a snapshot of the state that it is in, its pack in memory whole. The next one is
+    /// compared with this one: if this one is not kept, the instance is to be dropped.
     ///
     /// # Errors
     /// [`InstanceError::NotAtRest`], also of a dead instance; [`InstanceError::Write`].
     pub fn snapshot(&mut self) -> Result<NewSnapshot, InstanceError> {
+        let mut whole = Vec::new();
+        let mut new = self.snapshot_in_parts(&mut |mut part| {
+            whole.append(&mut part);
+            Ok(())
+        })?;
+        if let Some(pack) = new.pack.take() {
+            whole.extend(pack);
+            new.pack = Some(whole);
+        }
+        Ok(new)
+    }
+
+    /// The same, where a large pack is given to `parts` piece by piece, [`pack::PART`] bytes
+    /// each, while it is made: only the last is in what comes back.
+    ///
+    /// # Errors
+    /// As [`Instance::snapshot`], and those of `parts`; the instance is then to be dropped.
+    pub fn snapshot_in_parts(
+        &mut self,
+        parts: &mut dyn FnMut(Vec<u8>) -> io::Result<()>,
+    ) -> Result<NewSnapshot, InstanceError> {
         if self.dead {
             return Err(InstanceError::NotAtRest("it was stopped".into()));
         }
@@ -47,17 +69,17 @@ impl Instance {
         let pack = if content.is_empty() {
             None
         } else {
-            let written =
-                pack::write(&self.build.id, seq, memory, self.build.image.bytes(), &content)?;
+            let base = self.build.image.bytes();
+            let written = pack::write(&self.build.id, seq, memory, base, &content, parts)?;
             let hash = hex(&written.hash);
             packs.push(PackRef {
                 file: format!("{seq:06}-{}.pack", &hash[..16]),
                 hash,
                 pages: content.len() as u64,
-                bytes: written.bytes.len() as u64,
+                bytes: written.bytes,
             });
             lists.push(list);
-            Some(written.bytes)
+            Some(written.rest)
         };
         let wasi = &self.live.store.data().wasi;
         let (pages64k, chunks1m) = self.build.non_zero.count(&now);

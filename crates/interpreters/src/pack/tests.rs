@@ -1,5 +1,6 @@
 use super::*;
-use crate::pages::diff;
+use crate::pages::{Content, PAGE, PageIndex, diff, page};
+use std::io::Cursor;
 
 const BUILD: BuildId = BuildId { wasm: [1; 32], base: [2; 32] };
 
@@ -7,8 +8,48 @@ fn patterned(pages: usize) -> Vec<u8> {
     (0..pages * PAGE).map(|at| (at / 7 + at / PAGE * 31) as u8).collect()
 }
 
-fn written(memory: &[u8], pages: &[(PageIndex, Option<Content>)]) -> Written {
-    write(&BUILD, 3, memory, &[9; 8 * PAGE], pages).expect("it is written")
+/// The whole file, its hash, and how many parts it was handed on in.
+fn parts(
+    memory: &[u8],
+    base: &[u8],
+    pages: &[(PageIndex, Option<Content>)],
+) -> (Vec<u8>, [u8; HASH], usize) {
+    let (mut file, mut parts) = (Vec::new(), 1);
+    let mut take = |part: Vec<u8>| {
+        assert_eq!(part.len(), PART);
+        parts += 1;
+        file.extend(part);
+        Ok(())
+    };
+    let written = write(&BUILD, 3, memory, base, pages, &mut take).expect("it is written");
+    file.extend(written.rest);
+    assert_eq!(file.len() as u64, written.bytes);
+    assert_eq!(file.len() % BLOCK, 0);
+    (file, written.hash, parts)
+}
+
+fn written(memory: &[u8], pages: &[(PageIndex, Option<Content>)]) -> (Vec<u8>, [u8; HASH]) {
+    let (file, hash, parts) = parts(memory, &[9; 8 * PAGE], pages);
+    assert_eq!(parts, 1);
+    (file, hash)
+}
+
+fn open<B: AsRef<[u8]>>(
+    bytes: B,
+    hash: &[u8; HASH],
+    build: &BuildId,
+) -> Result<Pack<Cursor<B>>, PackError> {
+    Pack::open(Cursor::new(bytes), hash, build)
+}
+
+/// Bytes that no compressor makes smaller.
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..bytes).map(|_| next()).collect()
 }
 
 fn of(memory: &[u8], index: PageIndex) -> (PageIndex, Option<Content>) {
@@ -20,13 +61,13 @@ fn what_was_written_is_read() {
     let mut memory = patterned(8);
     memory[2 * PAGE..3 * PAGE].fill(0);
     let pack = written(&memory, &[of(&memory, 1), of(&memory, 2), (4, None), of(&memory, 7)]);
-    let read = Pack::read(&pack.bytes, &pack.hash, &BUILD).expect("it is whole");
+    let read = open(&pack.0, &pack.1, &BUILD).expect("it is whole");
     assert_eq!((read.seq, read.memory_bytes), (3, 8 * PAGE as u64));
     let kinds: Vec<_> = read.pages.iter().map(|(_, change)| *change).collect();
     assert_eq!(kinds, [Change::Data, Change::Zero, Change::Base, Change::Data]);
     let base = vec![9u8; 8 * PAGE];
     let mut restored = base.clone();
-    let differ = apply(&[read], &mut restored).expect("it fits");
+    let differ = apply(&mut [read], &mut restored).expect("it fits");
     for index in [1, 2, 7] {
         assert_eq!(page(&restored, index), page(&memory, index));
     }
@@ -42,9 +83,9 @@ fn the_newest_pack_counts_and_can_take_pages_back() {
     two[PAGE] ^= 1;
     let old = written(&one, &[of(&one, 0), of(&one, 1), of(&one, 2)]);
     let new = written(&two, &[of(&two, 1), (2, None)]);
-    let packs = [old, new].map(|w| Pack::read(&w.bytes, &w.hash, &BUILD).expect("whole"));
+    let mut packs = [old, new].map(|(file, hash)| open(file, &hash, &BUILD).expect("whole"));
     let mut memory = base.clone();
-    apply(&packs, &mut memory).expect("it fits");
+    apply(&mut packs, &mut memory).expect("it fits");
     assert_eq!(page(&memory, 0), page(&one, 0));
     assert_eq!(page(&memory, 1), page(&two, 1));
     assert_eq!(page(&memory, 2), page(&base, 2));
@@ -53,27 +94,20 @@ fn the_newest_pack_counts_and_can_take_pages_back() {
 
 #[test]
 fn a_page_that_changed_in_a_few_bytes_takes_next_to_nothing() {
-    // Noise, that no compressor makes smaller.
-    let mut state = 1u64;
-    let base: Vec<u8> = (0..16 * PAGE)
-        .map(|_| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
-            (state >> 56) as u8
-        })
-        .collect();
+    let base = noise(16 * PAGE);
     let mut memory = base.clone();
     (0..16).for_each(|page| memory[page * PAGE + 99] ^= 0x55);
     // One that changed all over, and one beyond the base.
     memory[3 * PAGE..4 * PAGE].copy_from_slice(&base[5 * PAGE..6 * PAGE]);
     memory.extend(vec![7; PAGE]);
     let pages: Vec<_> = (0..17).map(|index| of(&memory, index)).collect();
-    let pack = write(&BUILD, 1, &memory, &base, &pages).expect("it is written");
-    assert!(pack.bytes.len() <= 2 * PAGE, "{} bytes", pack.bytes.len());
-    let read = Pack::read(&pack.bytes, &pack.hash, &BUILD).expect("it is whole");
+    let pack = parts(&memory, &base, &pages);
+    assert!(pack.0.len() <= 2 * PAGE, "{} bytes", pack.0.len());
+    let read = open(&pack.0, &pack.1, &BUILD).expect("it is whole");
     assert_eq!((read.pages[0].1, read.pages[3].1), (Change::Words, Change::Data));
     let mut restored = base.clone();
     restored.extend(vec![0; PAGE]);
-    let differ = apply(&[read], &mut restored).expect("it fits");
+    let differ = apply(&mut [read], &mut restored).expect("it fits");
     assert_eq!(restored, memory);
     assert_eq!(differ, diff(&memory, &base, &(0..17).collect::<Vec<_>>(), &[]));
 }
@@ -81,19 +115,19 @@ fn a_page_that_changed_in_a_few_bytes_takes_next_to_nothing() {
 #[test]
 fn a_pack_of_no_pages_is_one() {
     let pack = written(&[], &[]);
-    let read = Pack::read(&pack.bytes, &pack.hash, &BUILD).expect("it is whole");
-    assert_eq!(apply(&[read], &mut []), Ok(vec![]));
+    let read = open(&pack.0, &pack.1, &BUILD).expect("it is whole");
+    assert_eq!(apply(&mut [read], &mut []), Ok(vec![]));
 }
 
 #[test]
 fn every_flipped_bit_is_an_error() {
     let memory = patterned(3);
-    let Written { bytes, hash } = written(&memory, &[of(&memory, 0), (1, None), of(&memory, 2)]);
+    let (bytes, hash) = written(&memory, &[of(&memory, 0), (1, None), of(&memory, 2)]);
     for at in 0..bytes.len() {
         for bit in 0..8 {
             let mut bad = bytes.clone();
             bad[at] ^= 1 << bit;
-            assert_eq!(Pack::read(&bad, &hash, &BUILD), Err(PackError::Damaged), "{at}.{bit}");
+            assert_eq!(open(&bad, &hash, &BUILD).err(), Some(PackError::Damaged), "{at}.{bit}");
         }
     }
 }
@@ -101,13 +135,13 @@ fn every_flipped_bit_is_an_error() {
 #[test]
 fn every_cut_and_every_addition_is_an_error() {
     let memory = patterned(2);
-    let Written { mut bytes, hash } = written(&memory, &[of(&memory, 0), of(&memory, 1)]);
+    let (mut bytes, hash) = written(&memory, &[of(&memory, 0), of(&memory, 1)]);
     for len in 0..bytes.len() {
-        let error = Pack::read(&bytes[..len], &hash, &BUILD).expect_err("it is cut");
+        let error = open(&bytes[..len], &hash, &BUILD).expect_err("it is cut");
         assert!(matches!(error, PackError::Short(_) | PackError::Damaged), "{len}: {error}");
     }
     bytes.push(0);
-    assert_eq!(Pack::read(&bytes, &hash, &BUILD), Err(PackError::Damaged));
+    assert_eq!(open(&bytes, &hash, &BUILD).err(), Some(PackError::Damaged));
 }
 
 #[test]
@@ -115,23 +149,27 @@ fn a_whole_pack_that_is_another_is_an_error() {
     let memory = patterned(1);
     let one = written(&memory, &[of(&memory, 0)]);
     let other = written(&memory, &[]);
-    assert_eq!(Pack::read(&other.bytes, &one.hash, &BUILD), Err(PackError::Damaged));
+    assert_eq!(open(&other.0, &one.1, &BUILD).err(), Some(PackError::Damaged));
     let build = BuildId { wasm: [1; 32], base: [3; 32] };
-    assert_eq!(Pack::read(&one.bytes, &one.hash, &build), Err(PackError::OtherBuild));
+    assert_eq!(open(&one.0, &one.1, &build).err(), Some(PackError::OtherBuild));
 }
 
 /// Packs whose hash is right, but whose contents nobody writes.
 #[test]
 fn contradictions_are_errors_and_take_no_memory() {
     let memory = patterned(2);
-    let good = written(&memory, &[of(&memory, 0), of(&memory, 1)]).bytes;
-    let list = HEADER;
-    let cases: [(usize, &[u8]); 6] = [
+    let good = written(&memory, &[of(&memory, 0), of(&memory, 1)]).0;
+    let length = good.len() - HASH - LENGTH;
+    let frame = number(&good, length);
+    let list = HEADER + frame as usize;
+    let cases: [(usize, &[u8]); 8] = [
         (0, b"NOTAPACK"),
         (8, &9u32.to_le_bytes()),
         (12, &u32::MAX.to_le_bytes()),
-        (HEADER - 16, &u64::MAX.to_le_bytes()),
         (HEADER - 8, &u64::MAX.to_le_bytes()),
+        (length, &u64::MAX.to_le_bytes()),
+        (length, &(frame + 1).to_le_bytes()),
+        (length - 1, &[1]),
         (list, &(1u32 << 2).to_le_bytes()),
     ];
     for (at, bytes) in cases {
@@ -139,7 +177,102 @@ fn contradictions_are_errors_and_take_no_memory() {
         bad[at..at + bytes.len()].copy_from_slice(bytes);
         let hash = *blake3::hash(&bad).as_bytes();
         bad.extend_from_slice(&hash);
-        let error = Pack::read(&bad, &hash, &BUILD).expect_err("it is nonsense");
+        let error = open(&bad, &hash, &BUILD).expect_err("it is nonsense");
         assert!(matches!(error, PackError::Invalid(_) | PackError::Version(9)), "{at}: {error}");
+    }
+}
+
+/// The number of 8 bytes that is there.
+fn number(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// Packs whose hash, list and lengths are right, and whose compressed part is not.
+#[test]
+fn compressed_parts_that_are_too_short_long_or_none_are_errors() {
+    let memory = patterned(2);
+    let good = written(&memory, &[of(&memory, 0), of(&memory, 1)]).0;
+    let length = good.len() - HASH - LENGTH;
+    let frame = number(&good, length) as usize;
+    let list = &good[HEADER + frame..HEADER + frame + 8];
+    let pack = |frame: &[u8]| {
+        let mut bytes = [&good[..HEADER], frame, list].concat();
+        bytes.extend_from_slice(&(frame.len() as u64).to_le_bytes());
+        let hash = *blake3::hash(&bytes).as_bytes();
+        bytes.extend_from_slice(&hash);
+        let mut packs = [open(bytes, &hash, &BUILD).expect("its hash is right")];
+        apply(&mut packs, &mut vec![9; 8 * PAGE])
+    };
+    let of = |bytes: usize| zstd::bulk::compress(&patterned(3)[..bytes], 1).expect("it compresses");
+    assert_eq!(pack(&of(2 * PAGE)).map(|differ| differ.len()), Ok(2));
+    let cut = &of(2 * PAGE)[..20];
+    let two = [of(PAGE), of(PAGE)].concat();
+    let behind = [of(2 * PAGE), vec![0]].concat();
+    for bad in [&of(2 * PAGE - 1)[..], &of(2 * PAGE + 1), cut, &[], b"nonsense", &two, &behind] {
+        let error = pack(bad).expect_err("it is nonsense");
+        assert!(matches!(error, (0, PackError::Invalid(_))), "{}: {error:?}", bad.len());
+    }
+}
+
+#[test]
+fn a_large_pack_comes_in_parts() {
+    let base = vec![9u8; 8 * PAGE];
+    let mut memory = noise(13 * PART + 3 * PAGE);
+    memory[PART..PART + 5 * PAGE].fill(0);
+    let count = (memory.len() / PAGE) as PageIndex;
+    let pages: Vec<_> = (0..count).map(|index| of(&memory, index)).collect();
+    let (file, hash, parts) = parts(&memory, &base, &pages);
+    assert!(parts > 12, "{parts} parts");
+    let mut restored = base;
+    restored.resize(memory.len(), 0);
+    let read = open(&file, &hash, &BUILD).expect("it is whole");
+    let differ = apply(&mut [read], &mut restored).expect("it fits");
+    assert!(restored == memory);
+    assert_eq!(differ.len(), pages.len());
+    // Cut between parts and inside them, and a bit in each.
+    for len in [PART, PART + 1, 2 * PART, file.len() - BLOCK, file.len() - 1] {
+        assert_eq!(open(&file[..len], &hash, &BUILD).err(), Some(PackError::Damaged), "{len}");
+    }
+    for at in [0, HEADER, PART - 1, PART, 2 * PART, file.len() - 1] {
+        let mut bad = file.clone();
+        bad[at] ^= 4;
+        assert_eq!(open(&bad, &hash, &BUILD).err(), Some(PackError::Damaged), "{at}");
+    }
+}
+
+#[test]
+fn who_does_not_take_a_part_ends_it() {
+    let memory = noise(9 * PART);
+    let pages: Vec<_> = (0..(9 * PART / PAGE) as PageIndex).map(|at| of(&memory, at)).collect();
+    let full = |_| Err(std::io::ErrorKind::StorageFull.into());
+    let error = write(&BUILD, 1, &memory, &[], &pages, &mut { full }).expect_err("it is full");
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    // What is kept for the next one is not harmed by it.
+    let memory = patterned(1);
+    let (file, hash) = written(&memory, &[of(&memory, 0)]);
+    assert!(open(file, &hash, &BUILD).is_ok());
+}
+
+/// As programs before this one wrote them.
+#[test]
+fn packs_of_older_versions_are_read() {
+    let memory = patterned(2);
+    let frame = zstd::bulk::compress(&memory, 1).expect("it compresses");
+    for (version, padding) in [(2u32, 0), (3, 77)] {
+        let mut bytes = [&MAGIC[..], &version.to_le_bytes(), &2u32.to_le_bytes()].concat();
+        bytes.extend([BUILD.wasm, BUILD.base].concat());
+        for number in [7, 2 * PAGE as u64, frame.len() as u64] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend([0u32.to_le_bytes(), (1u32 << 2).to_le_bytes()].concat());
+        bytes.extend(&frame);
+        bytes.resize(bytes.len() + padding, 0);
+        let hash = *blake3::hash(&bytes).as_bytes();
+        bytes.extend(hash);
+        let pack = open(bytes, &hash, &BUILD).expect("it is read");
+        assert_eq!((pack.seq, pack.memory_bytes), (7, 2 * PAGE as u64));
+        let mut restored = vec![9; 2 * PAGE];
+        apply(&mut [pack], &mut restored).expect("it fits");
+        assert!(restored == memory, "version {version}");
     }
 }

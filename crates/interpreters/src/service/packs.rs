@@ -2,7 +2,7 @@
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -78,28 +78,45 @@ impl PackDir {
         opened.await.unwrap_or_else(|e| Err((String::new(), io::Error::other(e))))
     }
 
-    /// Writes a pack: over a file that nothing names any more, else under a name that no other has.
-    /// A large one and its name are synced.
+    /// Writes the next part of a pack. The first, for which there is no `begun` yet, goes over a file
+    /// that nothing names any more, the spare, else under a name that no other has.
     pub(crate) async fn write(
         &self,
+        begun: Option<Begun>,
         seq: u64,
-        bytes: Vec<u8>,
+        part: Vec<u8>,
+        spare: Option<String>,
+    ) -> io::Result<Begun> {
+        let dir = self.dir().await?;
+        // Also where nothing is synced: who writes while others fill the disk is made to wait.
+        blocking(move || match begun {
+            Some(begun) => begun.write(&part),
+            None => Begun::new(&dir, seq, spare)?.write(&part),
+        })
+        .await
+    }
+
+    /// Writes the last part of a pack, or all of it. A large one and its name are synced.
+    pub(crate) async fn finish(
+        &self,
+        begun: Option<Begun>,
+        seq: u64,
+        last: Vec<u8>,
         spare: Option<String>,
     ) -> io::Result<NewPack> {
         let dir = self.dir().await?;
-        let fresh = bytes.len() <= FRESH;
-        // Also where nothing is synced: who writes while others fill the disk is made to wait.
         blocking(move || {
-            let over = match spare {
-                Some(spare) => write_over(&dir, spare, &bytes)?,
-                None => None,
+            let fresh = begun.is_none() && last.len() <= FRESH;
+            let begun = match begun {
+                Some(begun) => begun,
+                None => Begun::new(&dir, seq, spare)?,
             };
-            let (mut pack, file) = match over {
-                Some(over) => over,
-                None => write(dir.clone(), seq, &bytes)?,
-            };
+            let Begun { mut pack, file, written, had } = begun.write(&last)?;
+            if had > written {
+                file.set_len(written)?;
+            }
             if fresh {
-                pack.fresh = Some(bytes);
+                pack.fresh = Some(last);
                 return Ok(pack);
             }
             // Its name may never have been synced, as a small one began with it.
@@ -107,6 +124,58 @@ impl PackDir {
             Ok(pack)
         })
         .await
+    }
+}
+
+/// A pack of which some is written.
+pub(crate) struct Begun {
+    pack: NewPack,
+    file: File,
+    /// Bytes of it so far.
+    pub written: u64,
+    /// How long the file was, bytes.
+    had: u64,
+}
+
+impl Begun {
+    fn new(dir: &Arc<OwnedFd>, seq: u64, spare: Option<String>) -> io::Result<Self> {
+        if let Some(spare) = spare
+            && let Some(over) = Self::over(dir, spare)?
+        {
+            return Ok(over);
+        }
+        let mut random = [0u8; 8];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let file = format!("{seq}-{:016x}.pack", u64::from_le_bytes(random));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(dir, &*file, flags, Mode::from_raw_mode(0o600))?;
+        let pack = NewPack { dir: Some(dir.clone()), file, fresh: None };
+        Ok(Self { pack, file: fd.into(), written: 0, had: 0 })
+    }
+
+    /// Neither a name nor, most times, room has to be found and synced then. `None`: it cannot be
+    /// had, or is another context's too; then it is gone from here.
+    fn over(dir: &Arc<OwnedFd>, file: String) -> io::Result<Option<Self>> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let fd = match rustix::fs::openat2(&**dir, &*file, flags, Mode::empty(), resolve) {
+            Ok(fd) => fd,
+            Err(_) => return Ok(None),
+        };
+        // Whatever comes of it, nothing else is to be made of this file.
+        let pack = NewPack { dir: Some(dir.clone()), file, fresh: None };
+        let stat = rustix::fs::fstat(&fd)?;
+        if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink != 1 {
+            return Ok(None);
+        }
+        let had = u64::try_from(stat.st_size).unwrap_or(0);
+        Ok(Some(Self { pack, file: fd.into(), written: 0, had }))
+    }
+
+    fn write(mut self, part: &[u8]) -> io::Result<Self> {
+        self.file.write_all_at(part, self.written)?;
+        self.written += part.len() as u64;
+        Ok(self)
     }
 }
 
@@ -124,45 +193,6 @@ async fn blocking<T: Send + 'static>(
         RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
         _ => tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?,
     }
-}
-
-fn write(dir: Arc<OwnedFd>, seq: u64, bytes: &[u8]) -> io::Result<(NewPack, File)> {
-    let mut random = [0u8; 8];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-    let file = format!("{seq}-{:016x}.pack", u64::from_le_bytes(random));
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let fd = rustix::fs::openat(&dir, &*file, flags, Mode::from_raw_mode(0o600))?;
-    let pack = NewPack { dir: Some(dir), file, fresh: None };
-    let mut out = File::from(fd);
-    out.write_all(bytes)?;
-    Ok((pack, out))
-}
-
-/// Neither a name nor, most times, room has to be found and synced then. `None`: it cannot be had,
-/// or is another context's too; then it is gone from here.
-fn write_over(
-    dir: &Arc<OwnedFd>,
-    file: String,
-    bytes: &[u8],
-) -> io::Result<Option<(NewPack, File)>> {
-    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    let fd = match rustix::fs::openat2(&**dir, &*file, flags, Mode::empty(), resolve) {
-        Ok(fd) => fd,
-        Err(_) => return Ok(None),
-    };
-    // Whatever comes of it, nothing else is to be made of this file.
-    let pack = NewPack { dir: Some(dir.clone()), file, fresh: None };
-    let stat = rustix::fs::fstat(&fd)?;
-    if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink != 1 {
-        return Ok(None);
-    }
-    let out = File::from(fd);
-    out.write_all_at(bytes, 0)?;
-    if u64::try_from(stat.st_size) != Ok(bytes.len() as u64) {
-        out.set_len(bytes.len() as u64)?;
-    }
-    Ok(Some((pack, out)))
 }
 
 /// A pack that was written and that nothing names yet. Dropping it removes it.

@@ -228,6 +228,7 @@ impl Process {
     fn take(&self, message: FromWorker, body: Vec<u8>) -> bool {
         let (id, last) = match &message {
             FromWorker::Need { id }
+            | FromWorker::Part { id }
             | FromWorker::Output { id, .. }
             | FromWorker::Shown { id, .. } => (*id, false),
             FromWorker::Done { id, .. } | FromWorker::Failed { id, .. } => (*id, true),
@@ -273,6 +274,15 @@ impl Drop for Process {
                 let _ = poll(&mut ended, Some(&Timespec { tv_sec: 60, tv_nsec: 0 }));
                 drop(lease);
             });
+        }
+    }
+}
+
+impl InFlight {
+    /// So many bytes of its answers were taken care of, and count no more.
+    pub fn believe(&self, bytes: usize) {
+        if let Some(answers) = self.process.lock().jobs.get_mut(&self.id) {
+            answers.budget = answers.budget.saturating_add(bytes);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The worker of one sandbox, whether or not a process runs for it just now.
 
 use super::job::{Done, Event, Job, Saved};
+use super::packs::Begun;
 use super::process::{InFlight, Lease, Process};
 use super::{Error, PackDir, Shared};
 use crate::Snapshot;
@@ -78,6 +79,8 @@ impl Worker {
             packs: job.packs.clone(),
             spare: job.spare.take(),
             before: job.snapshot.clone(),
+            // Compressed it is smaller, or hardly larger.
+            most: job.memory_bytes + job.memory_bytes / 32 + (2 << 20),
         };
         let (stdin, timeout) = (std::mem::take(&mut job.stdin), job.timeout + GRACE);
         let (build, output_max) = (job.build.clone(), job.output_max);
@@ -203,6 +206,8 @@ struct Kept {
     packs: PackDir,
     spare: Option<String>,
     before: Option<Snapshot>,
+    /// Largest pack that is believed, bytes.
+    most: u64,
 }
 
 impl Kept {
@@ -217,6 +222,7 @@ async fn follow(
     kept: &Kept,
     events: &mpsc::UnboundedSender<Event>,
 ) -> Result<Done, Error> {
+    let mut begun = None;
     loop {
         let (message, body) = flight.answers.recv().await.ok_or(Error::WorkerDied)?;
         // Who does not take events does not want them.
@@ -228,9 +234,16 @@ async fn follow(
                 let _ = events.send(Event::Result(*result));
             }
             FromWorker::Need { id } => hand_over(flight, id, kept).await?,
+            FromWorker::Part { id } => {
+                let bytes = body.len();
+                begun = Some(part(begun, body, kept).await?);
+                flight.believe(bytes);
+                // A frame of a number can be made.
+                let _ = flight.process.tell(&ToWorker::Written { id }, Vec::new(), Vec::new());
+            }
             FromWorker::Done { end, .. } => {
                 flight.process.set_warm_bytes(end.warm_bytes);
-                return save(*end, body, kept).await;
+                return save(*end, begun, body, kept).await;
             }
             FromWorker::Failed { failure, .. } => {
                 return Err(match failure {
@@ -261,8 +274,19 @@ async fn hand_over(flight: &InFlight, id: u64, kept: &Kept) -> Result<(), Error>
     }
 }
 
+/// Writes a part of a large pack.
+async fn part(begun: Option<Begun>, part: Vec<u8>, kept: &Kept) -> Result<Begun, Error> {
+    let seq = kept.before.as_ref().map_or(0, |before| before.seq) + 1;
+    let written = kept.packs.write(begun, seq, part, kept.spare.clone()).await;
+    let written = written.map_err(Error::Save)?;
+    match written.written > kept.most {
+        true => Err(Error::Failed("the worker has more to save than a memory holds".to_owned())),
+        false => Ok(written),
+    }
+}
+
 /// Writes what is to be kept, before anybody is told.
-async fn save(end: End, body: Vec<u8>, kept: &Kept) -> Result<Done, Error> {
+async fn save(end: End, begun: Option<Begun>, body: Vec<u8>, kept: &Kept) -> Result<Done, Error> {
     let mut done = Done {
         result: end.result,
         error: end.error,
@@ -276,7 +300,7 @@ async fn save(end: End, body: Vec<u8>, kept: &Kept) -> Result<Done, Error> {
         room: end.room,
     };
     let Some(mut snapshot) = end.snapshot else { return Ok(done) };
-    let begun = std::time::Instant::now();
+    let saving = std::time::Instant::now();
     // Names are ours: those of packs that were there before, and a fresh one for the new pack.
     let known = kept.before.as_ref().map_or(&[][..], |before| &before.packs);
     let nonsense = || Error::Failed("the worker names packs that are not there".to_owned());
@@ -290,14 +314,14 @@ async fn save(end: End, body: Vec<u8>, kept: &Kept) -> Result<Done, Error> {
     }
     let mut written = None;
     if let Some(mut new) = new {
-        new.bytes = body.len() as u64;
-        let made =
-            kept.packs.write(snapshot.seq, body, kept.spare.clone()).await.map_err(Error::Save)?;
+        new.bytes = begun.as_ref().map_or(0, |begun| begun.written) + body.len() as u64;
+        let made = kept.packs.finish(begun, snapshot.seq, body, kept.spare.clone()).await;
+        let made = made.map_err(Error::Save)?;
         new.file = made.file().to_owned();
         snapshot.packs.push(new);
         written = Some(made);
     }
-    done.snapshot_ms += u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    done.snapshot_ms += u64::try_from(saving.elapsed().as_millis()).unwrap_or(u64::MAX);
     done.saved = Some(Saved { snapshot, pack: written });
     Ok(done)
 }

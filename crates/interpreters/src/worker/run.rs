@@ -3,10 +3,11 @@
 use super::Out;
 use super::contexts::{Contexts, Slot};
 use super::sink::Tell;
+use crate::pack::PackError;
 use crate::protocol::{End, Execute, Failure, FromWorker};
-use crate::{Build, Execution, Instance, InstanceError, NewSnapshot, Outcome};
+use crate::{Build, Execution, Instance, InstanceError, NewSnapshot, Outcome, Packs};
 use std::fs::File;
-use std::io::Read;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,27 +17,42 @@ use types::CodeError;
 /// Memory whose snapshot is taken without making room for others first, bytes.
 const SMALL: u64 = 16 << 20;
 
-/// Packs that come in answer to `Need`, and whether more follow.
-pub(super) type Packs = mpsc::UnboundedReceiver<(Vec<OwnedFd>, bool)>;
+/// The server, as one execution sees it.
+pub(super) struct Server {
+    /// Packs that come in answer to `Need`, and whether more follow.
+    pub packs: mpsc::UnboundedReceiver<(Vec<OwnedFd>, bool)>,
+    /// Whenever a part of a new pack was written.
+    pub written: mpsc::UnboundedReceiver<()>,
+    pub out: Out,
+}
+
+impl Server {
+    /// Hands on a part of a new pack, and waits until it is written. Blocks.
+    fn part(&mut self, id: u64, part: Vec<u8>) -> io::Result<()> {
+        self.out.tell(&FromWorker::Part { id }, part);
+        let written = tokio::task::block_in_place(|| self.written.blocking_recv());
+        written.ok_or_else(|| io::Error::other("the server wants no more of the pack"))
+    }
+}
 
 /// Runs it and says how it ended.
 pub(super) async fn run(
     job: Execute,
     build: Arc<Build>,
     stdin: Vec<u8>,
-    packs: Packs,
+    mut server: Server,
     contexts: Arc<Contexts>,
-    out: Out,
 ) {
     let id = job.id;
     let ended = match job.keep {
         true => {
             let slot = contexts.slot(&job.key);
-            execute(&job, build, stdin, packs, &contexts, &slot, &out).await
+            execute(&job, build, stdin, &mut server, &contexts, &slot).await
         }
         // Known to nobody else, and gone with this.
-        false => execute(&job, build, stdin, packs, &contexts, &Slot::default(), &out).await,
+        false => execute(&job, build, stdin, &mut server, &contexts, &Slot::default()).await,
     };
+    let out = server.out;
     match ended {
         Ok((end, pack)) => out.tell(&FromWorker::Done { id, end: Box::new(end) }, pack),
         Err(failure) => out.tell(&FromWorker::Failed { id, failure }, Vec::new()),
@@ -47,10 +63,9 @@ async fn execute(
     job: &Execute,
     build: Arc<Build>,
     stdin: Vec<u8>,
-    packs: Packs,
+    server: &mut Server,
     contexts: &Contexts,
     slot: &Slot,
-    out: &Out,
 ) -> Result<(End, Vec<u8>), Failure> {
     let mut place = slot.instance.lock().await;
     let warm = place.take().filter(|warm| same(warm, &build, job));
@@ -58,7 +73,7 @@ async fn execute(
     let (mut instance, restored) = match warm {
         Some(warm) => (warm, None),
         None => {
-            let made = make(job, build, packs, contexts, out).await?;
+            let made = make(job, build, server, contexts).await?;
             (made, job.snapshot.as_ref().map(|_| making.elapsed()))
         }
     };
@@ -73,14 +88,16 @@ async fn execute(
         output_max: job.output_max,
         room: job.room,
     };
-    let tell = Tell { id: job.id, out: out.clone() };
+    let tell = Tell { id: job.id, out: server.out.clone() };
     // Dropped here, the instance is gone with this: what stopped in the middle is not used again.
     let outcome = instance.execute(&execution, Box::new(tell)).await;
     let begun = Instant::now();
+    let small = instance.private_bytes() < SMALL;
+    let mut save = || instance.snapshot_in_parts(&mut |part| server.part(job.id, part));
     let saved = match job.keep && outcome.stopped.is_none() {
         // A small one takes no longer than a slice of a guest's time.
-        true if instance.private_bytes() < SMALL => Some(instance.snapshot()),
-        true => Some(tokio::task::block_in_place(|| instance.snapshot())),
+        true if small => Some(save()),
+        true => Some(tokio::task::block_in_place(save)),
         false => None,
     };
     let snapshot_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -119,52 +136,50 @@ fn same(warm: &Instance, build: &Arc<Build>, job: &Execute) -> bool {
 async fn make(
     job: &Execute,
     build: Arc<Build>,
-    packs: Packs,
+    server: &mut Server,
     contexts: &Contexts,
-    out: &Out,
 ) -> Result<Instance, Failure> {
     let places = contexts.places(&job.build).map_err(|text| Failure::Other { text })?;
     let clock = contexts.clock.clone();
     let made = match &job.snapshot {
         None => Instance::from_base(build, clock, places, job.memory_bytes).await,
         Some(snapshot) => {
-            let bytes = match snapshot.packs.is_empty() {
+            let files = match snapshot.packs.is_empty() {
                 true => Vec::new(),
-                false => fetch(job, snapshot.packs.len(), packs, out).await?,
+                false => fetch(job, snapshot.packs.len(), server).await?,
             };
-            Instance::restore(build, clock, places, job.memory_bytes, snapshot, &bytes).await
+            let packs = tokio::task::block_in_place(|| Packs::open(&build, snapshot, files));
+            let packs = packs.map_err(failure)?;
+            Instance::restore(build, clock, places, job.memory_bytes, snapshot, packs).await
         }
     };
-    made.map_err(|error| match error {
-        InstanceError::Pack { file, error } => Failure::Pack { file, what: error.to_string() },
-        other => Failure::Other { text: other.to_string() },
-    })
+    made.map_err(failure)
 }
 
-async fn fetch(
-    job: &Execute,
-    count: usize,
-    mut packs: Packs,
-    out: &Out,
-) -> Result<Vec<Vec<u8>>, Failure> {
-    let other = |text: &str| Failure::Other { text: text.to_owned() };
+fn failure(error: InstanceError) -> Failure {
+    match error {
+        // It may be whole all the same.
+        InstanceError::Pack { error: error @ PackError::Read(_), .. } => {
+            Failure::Other { text: error.to_string() }
+        }
+        InstanceError::Pack { file, error } => Failure::Pack { file, what: error.to_string() },
+        other => Failure::Other { text: other.to_string() },
+    }
+}
+
+async fn fetch(job: &Execute, count: usize, server: &mut Server) -> Result<Vec<File>, Failure> {
+    let gone = || Failure::Other { text: "the packs did not come".to_owned() };
     if !job.packs {
-        out.tell(&FromWorker::Need { id: job.id }, Vec::new());
+        server.out.tell(&FromWorker::Need { id: job.id }, Vec::new());
     }
     let mut files = Vec::new();
     loop {
-        let (fds, more) = packs.recv().await.ok_or_else(|| other("the packs did not come"))?;
+        let (fds, more) = server.packs.recv().await.ok_or_else(gone)?;
         files.extend(fds.into_iter().map(File::from));
         if !more || files.len() > count {
-            break;
+            return Ok(files);
         }
     }
-    let read = files.into_iter().map(|mut file| {
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map(|_| bytes)
-    });
-    tokio::task::block_in_place(|| read.collect::<Result<Vec<_>, _>>())
-        .map_err(|e| other(&format!("a pack cannot be read: {e}")))
 }
 
 fn end(outcome: Outcome, keep: bool) -> End {

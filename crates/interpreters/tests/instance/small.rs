@@ -6,10 +6,11 @@ use interpreters::pages::PageMap;
 use interpreters::wasi::{Places, Room, Sink};
 use interpreters::{
     BaseMeta, Booted, Build, Execution, Guest, Instance, InstanceError, Live, NewSnapshot, Outcome,
-    Runtime, Snapshot, Stop, new_engine,
+    Packs, Runtime, Snapshot, Stop, new_engine,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{RichResult, Stream};
@@ -167,8 +168,8 @@ impl Fixture {
     pub async fn restore(&self, context: &Context) -> Result<Instance, InstanceError> {
         let (build, runtime) = (self.build.clone(), self.runtime.clone());
         let snapshot = context.snapshot.as_ref().expect("it was saved");
-        let packs = context.packs(snapshot);
-        Instance::restore(build, runtime, self.places(), 16 * MIB, snapshot, &packs).await
+        let packs = context.packs(&build, snapshot)?;
+        Instance::restore(build, runtime, self.places(), 16 * MIB, snapshot, packs).await
     }
 }
 
@@ -195,8 +196,13 @@ impl Context {
         self.snapshot = Some(new.snapshot);
     }
 
-    pub fn packs(&self, snapshot: &Snapshot) -> Vec<Vec<u8>> {
-        snapshot.packs.iter().map(|pack| self.files[&pack.file].clone()).collect()
+    pub fn packs(
+        &self,
+        build: &Build,
+        snapshot: &Snapshot,
+    ) -> Result<Packs<Cursor<Vec<u8>>>, InstanceError> {
+        let files = snapshot.packs.iter().map(|pack| Cursor::new(self.files[&pack.file].clone()));
+        Packs::open(build, snapshot, files.collect())
     }
 }
 

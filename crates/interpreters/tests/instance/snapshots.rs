@@ -69,8 +69,8 @@ async fn memory_that_grew_past_the_image_comes_back() {
     assert_eq!(run(&mut second, "peek 500000").await, json!(0));
     let (build, runtime) = (fixture.build.clone(), fixture.runtime.clone());
     let snapshot = context.snapshot.as_ref().expect("it was saved");
-    let packs = context.packs(snapshot);
-    let error = Instance::restore(build, runtime, fixture.places(), MIB / 2, snapshot, &packs);
+    let packs = context.packs(&build, snapshot).expect("they are whole");
+    let error = Instance::restore(build, runtime, fixture.places(), MIB / 2, snapshot, packs);
     let error = error.await.err().expect("it does not fit");
     assert!(matches!(error, InstanceError::TooLarge { has: 1_048_576, limit: 524_288 }), "{error}");
 }

@@ -9,12 +9,13 @@ use interpreters::engines::{self, Cache};
 use interpreters::pages::PageMap;
 use interpreters::wasi::{Places, Room, Sink};
 use interpreters::{
-    BaseMeta, Build, Execution, Instance, Outcome, Runtime, Snapshot, drivers, load_module,
+    BaseMeta, Build, Execution, Instance, Outcome, Packs, Runtime, Snapshot, drivers, load_module,
     new_engine,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -248,9 +249,9 @@ impl Context {
         let made = match &self.snapshot {
             None => Instance::from_base(build, runtime, places, *memory_bytes).await,
             Some(snapshot) => {
-                let packs: Vec<_> =
-                    snapshot.packs.iter().map(|pack| &self.packs[&pack.file]).collect();
-                Instance::restore(build, runtime, places, *memory_bytes, snapshot, &packs).await
+                let packs = snapshot.packs.iter().map(|pack| Cursor::new(&self.packs[&pack.file]));
+                let packs = Packs::open(&build, snapshot, packs.collect()).expect("whole packs");
+                Instance::restore(build, runtime, places, *memory_bytes, snapshot, packs).await
             }
         };
         made.unwrap_or_else(|e| panic!("no instance: {e}"))

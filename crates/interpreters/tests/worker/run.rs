@@ -1,6 +1,6 @@
 //! Executions, their events, and what is kept of them.
 
-use crate::bed::Bed;
+use crate::bed::{Bed, until};
 use interpreters::{Error, Event, PackDir};
 use std::time::{Duration, Instant};
 use types::Stream;
@@ -158,6 +158,37 @@ async fn a_dropped_execution_stops_and_leaves_the_state_before() {
     let before = ticks();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(ticks() - before <= 10, "the worker is at rest");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_goes_while_much_is_saved_leaves_the_state_before() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let mut context = bed.context("one");
+    // Noise, so that what is saved is as much.
+    let much = "var n = 1; var much = new Uint32Array(4 << 20); \
+         for (let i = 0; i < much.length; i++) much[i] = n = (Math.imul(n, 1664525) + 1013904223) | 0;";
+    context.run(&worker, &format!("var x = 1; {much}")).await.done();
+    let packs = || std::fs::read_dir(bed.path("contexts/one")).expect("it is there").count();
+    assert_eq!(packs(), 1);
+    let (tell, _told) = tokio::sync::mpsc::unbounded_channel();
+    let job = context.job("x = 2; for (let i = 0; i < much.length; i++) much[i] ^= n; x");
+    let running = tokio::spawn({
+        let worker = worker.clone();
+        async move { worker.execute(job, tell).await.map(drop) }
+    });
+    until("some of it is written", || packs() > 1).await;
+    running.abort();
+    // Where it was done already nobody took what it left.
+    let _ = running.await;
+    let sum = "x + ' ' + much[0] + ' ' + much[much.length - 1]";
+    let ran = context.run(&worker, sum).await;
+    let noise = |count: u32| {
+        let next = |n: u32, _| n.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (0..count).fold(1, next)
+    };
+    assert_eq!(ran.value(), format!("'1 {} {}'", noise(1), noise(4 << 20)));
+    assert!(packs() <= 2, "what was given up is gone");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,7 +13,6 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use store::{CheckpointRow, ContextRow, SnapshotRow};
@@ -144,9 +143,7 @@ fn sound(
     if !file.metadata()?.is_file() {
         return unfit("it is no file".to_owned());
     }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    match pack.check(&bytes) {
+    match pack.check(&mut file) {
         Ok(()) => Ok(Ok(file)),
         Err(what) => unfit(what),
     }

@@ -1,0 +1,268 @@
+//! Reading packs.
+
+use super::{
+    BLOCK, BuildId, Change, HASH, HEADER, LENGTH, LISTED, MAGIC, PAGES_MAX, PackError, VERSION,
+    WHICH,
+};
+use crate::pages::{Content, PAGE, PageIndex};
+use std::collections::HashSet;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use zstd::stream::read::Decoder;
+
+/// How much of a file is read at once, bytes.
+const CHUNK: usize = 64 << 10;
+
+/// A pack that was looked at and is right. Its pages are still in the file that it was read from.
+#[derive(Debug)]
+pub struct Pack<R> {
+    /// The snapshot that it was written for.
+    pub seq: u64,
+    /// Size of the memory then, bytes.
+    pub memory_bytes: u64,
+    /// Its pages, in order.
+    pub pages: Vec<(PageIndex, Change)>,
+    from: R,
+    /// Where the compressed part is: offset and length, bytes.
+    frame: (u64, u64),
+}
+
+fn unread(error: io::Error) -> PackError {
+    match error.kind() {
+        // It was longer a moment ago.
+        io::ErrorKind::UnexpectedEof => PackError::Damaged,
+        _ => PackError::Read(error.to_string()),
+    }
+}
+
+/// Checks a pack against the hash that was recorded when it was written, and gives its length, bytes.
+///
+/// # Errors
+/// [`PackError::Short`], [`PackError::Damaged`] and [`PackError::Read`].
+pub fn verify<R: Read + Seek>(from: &mut R, hash: &[u8; HASH]) -> Result<u64, PackError> {
+    let length = from.seek(SeekFrom::End(0)).map_err(unread)?;
+    let body = length.checked_sub(HASH as u64).filter(|body| *body >= HEADER as u64);
+    let body = body.ok_or(PackError::Short(length))?;
+    from.rewind().map_err(unread)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut chunk = vec![0; CHUNK.min(usize::try_from(body).unwrap_or(CHUNK))];
+    let mut rest = body;
+    while rest > 0 {
+        let some = chunk.len().min(usize::try_from(rest).unwrap_or(CHUNK));
+        from.read_exact(&mut chunk[..some]).map_err(unread)?;
+        hasher.update(&chunk[..some]);
+        rest -= some as u64;
+    }
+    let mut end = [0; HASH];
+    from.read_exact(&mut end).map_err(unread)?;
+    match &end == hash && hasher.finalize() == *hash {
+        true => Ok(length),
+        false => Err(PackError::Damaged),
+    }
+}
+
+/// So many bytes from there.
+fn read_at<R: Read + Seek>(from: &mut R, at: u64, bytes: &mut [u8]) -> Result<(), PackError> {
+    from.seek(SeekFrom::Start(at)).map_err(unread)?;
+    from.read_exact(bytes).map_err(unread)
+}
+
+/// The number of 8 bytes that is there.
+fn number_at<R: Read + Seek>(from: &mut R, at: u64) -> Result<u64, PackError> {
+    let mut bytes = [0; 8];
+    read_at(from, at, &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Fields of the fixed part, taken one after the other.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take<const N: usize>(&mut self) -> Result<&'a [u8; N], PackError> {
+        let (head, rest) = self.0.split_first_chunk().ok_or(PackError::Invalid("its length"))?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn u32(&mut self) -> Result<u32, PackError> {
+        Ok(u32::from_le_bytes(*self.take()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, PackError> {
+        Ok(u64::from_le_bytes(*self.take()?))
+    }
+}
+
+impl<R: Read + Seek> Pack<R> {
+    /// Looks at a pack that was written for this build and has this hash.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it: nothing of it is used.
+    pub fn open(mut from: R, hash: &[u8; HASH], build: &BuildId) -> Result<Self, PackError> {
+        let length = verify(&mut from, hash)?;
+        let mut header = [0; HEADER];
+        read_at(&mut from, 0, &mut header)?;
+        let mut fields = Fields(&header);
+        if fields.take()? != MAGIC {
+            return Err(PackError::Invalid("it does not begin as a pack"));
+        }
+        let version = fields.u32()?;
+        let listed = LISTED.contains(&version);
+        if version != VERSION && !listed {
+            return Err(PackError::Version(version));
+        }
+        let count = fields.u32()?;
+        if fields.take()? != &build.wasm || fields.take()? != &build.base {
+            return Err(PackError::OtherBuild);
+        }
+        let (seq, memory_bytes) = (fields.u64()?, fields.u64()?);
+        if u64::from(count) > PAGES_MAX || memory_bytes > PAGES_MAX * PAGE as u64 {
+            return Err(PackError::Invalid("it has more pages than a memory can have"));
+        }
+
+        // What stands where, and what is left between it and the end.
+        let wrong = || PackError::Invalid("its length");
+        let start = HEADER as u64;
+        let (list, frame, end) = match listed {
+            true => {
+                let list = start + LENGTH as u64;
+                (list, list + u64::from(count) * 4, length - HASH as u64)
+            }
+            false => (0, start, (length - HASH as u64).saturating_sub(LENGTH as u64)),
+        };
+        let frame = match listed {
+            true => (frame, number_at(&mut from, start)?),
+            false => (frame, number_at(&mut from, end)?),
+        };
+        let behind = frame.0.checked_add(frame.1).ok_or_else(wrong)?;
+        let (list, behind) = match listed {
+            true => (list, behind),
+            false => (behind, behind.saturating_add(u64::from(count) * 4)),
+        };
+        let padding = end.checked_sub(behind).filter(|padding| *padding < BLOCK as u64);
+        let mut padding = vec![0; padding.ok_or_else(wrong)? as usize];
+        read_at(&mut from, behind, &mut padding)?;
+        if padding.iter().any(|byte| *byte != 0) {
+            return Err(wrong());
+        }
+        let mut words = vec![0; count as usize * 4];
+        read_at(&mut from, list, &mut words)?;
+        let pages = page_list(&words, memory_bytes)?;
+        Ok(Pack { seq, memory_bytes, pages, from, frame })
+    }
+
+    /// What follows for each of its pages that have something, in order: `each` gets it.
+    fn for_each(
+        &mut self,
+        mut each: impl FnMut(PageIndex, Change, &[u8]) -> Result<(), PackError>,
+    ) -> Result<(), PackError> {
+        let Self { pages, from, frame: (at, length), .. } = self;
+        let broken = |_| PackError::Invalid("its pages cannot be decompressed");
+        from.seek(SeekFrom::Start(*at)).map_err(unread)?;
+        let compressed = BufReader::with_capacity(CHUNK, from.take(*length));
+        let decoder = Decoder::with_buffer(compressed).map_err(broken)?.single_frame();
+        let mut data = BufReader::with_capacity(CHUNK, decoder);
+        let mut bytes = [0; PAGE + WHICH];
+        let mut next = |bytes: &mut [u8]| {
+            data.read_exact(bytes).map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    PackError::Invalid("it has fewer bytes than its pages")
+                }
+                _ => broken(error),
+            })
+        };
+        for (index, change) in pages {
+            let length = match change {
+                Change::Data => PAGE,
+                Change::Words => {
+                    next(&mut bytes[..WHICH])?;
+                    let which = &bytes[..WHICH];
+                    WHICH + 8 * which.iter().map(|byte| byte.count_ones() as usize).sum::<usize>()
+                }
+                Change::Zero | Change::Base => 0,
+            };
+            let known = if *change == Change::Words { WHICH } else { 0 };
+            next(&mut bytes[known..length])?;
+            each(*index, *change, &bytes[..length])?;
+        }
+        let more = PackError::Invalid("it has more bytes than its pages");
+        // Also what checks the frame's end.
+        if data.read(&mut bytes[..1]).map_err(broken)? != 0 {
+            return Err(more);
+        }
+        let mut compressed = data.into_inner().finish();
+        match compressed.read(&mut bytes[..1]).map_err(unread)? {
+            0 => Ok(()),
+            _ => Err(more),
+        }
+    }
+}
+
+fn page_list(list: &[u8], memory_bytes: u64) -> Result<Vec<(PageIndex, Change)>, PackError> {
+    let mut pages = Vec::with_capacity(list.len() / 4);
+    let mut least = 0;
+    for word in list.chunks_exact(4) {
+        let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        let index = word >> 2;
+        let change = match word & 3 {
+            0 => Change::Data,
+            1 => Change::Zero,
+            2 => Change::Base,
+            _ => Change::Words,
+        };
+        if index < least || (u64::from(index) + 1) * PAGE as u64 > memory_bytes {
+            return Err(PackError::Invalid("its pages are not in order, or beyond the memory"));
+        }
+        least = index + 1;
+        pages.push((index, change));
+    }
+    Ok(pages)
+}
+
+/// Puts the pages of packs, oldest first, into a memory that holds nothing but the base. Gives
+/// all pages that differ from it then, in order.
+///
+/// # Errors
+/// Which pack, by its place among them, and what is wrong: the memory is then of no use.
+pub fn apply<R: Read + Seek>(
+    packs: &mut [Pack<R>],
+    memory: &mut [u8],
+) -> Result<Vec<(PageIndex, Content)>, (usize, PackError)> {
+    let mut done = HashSet::new();
+    let mut differ = Vec::new();
+    // The newest word on a page counts.
+    for (at, pack) in packs.iter_mut().enumerate().rev() {
+        let applied = pack.for_each(|index, change, bytes| {
+            if !done.insert(index) || change == Change::Base {
+                return Ok(());
+            }
+            let start = index as usize * PAGE;
+            let to = memory
+                .get_mut(start..start + PAGE)
+                .ok_or(PackError::Invalid("a page lies beyond the memory"))?;
+            match change {
+                // Nobody has written this page since it was the base's.
+                Change::Words => put_back(to, bytes),
+                Change::Data => to.copy_from_slice(bytes),
+                Change::Zero | Change::Base => to.fill(0),
+            }
+            differ.push((index, Content::of(to)));
+            Ok(())
+        });
+        applied.map_err(|error| (at, error))?;
+    }
+    differ.sort_unstable_by_key(|(index, _)| *index);
+    Ok(differ)
+}
+
+/// Puts words into the page that they were taken from.
+fn put_back(page: &mut [u8], bytes: &[u8]) {
+    let (which, mut words) = bytes.split_at(WHICH.min(bytes.len()));
+    for (at, to) in page.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        if which.get(at / 8).is_some_and(|byte| byte & 1 << (at % 8) != 0)
+            && let Some((word, rest)) = words.split_first_chunk()
+        {
+            *to = *word;
+            words = rest;
+        }
+    }
+}
