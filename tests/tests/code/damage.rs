@@ -17,49 +17,70 @@ fn packs(server: &Server, id: &str, context: &str) -> Vec<PathBuf> {
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_memory_is_told_and_other_contexts_are_fine() {
     let mut server = server().await;
-    let (id, other) =
-        (context(&server, "s", "JAVASCRIPT").await, context(&server, "s", "JAVASCRIPT").await);
-    run(&server, "s", &id, "let x = 41").await;
-    run(&server, "s", &other, "let x = 1").await;
+    let mut contexts = Vec::new();
+    for lang in languages() {
+        let (id, other) =
+            (context(&server, "s", lang.binding).await, context(&server, "s", lang.binding).await);
+        run(&server, "s", &id, lang.set).await;
+        run(&server, "s", &other, lang.set).await;
+        contexts.push((lang, id, other));
+    }
     server.terminate();
-    let pack = packs(&server, "s", &id).pop().expect("a pack");
-    let whole = std::fs::read(&pack).expect("read");
-    let step = (whole.len() / 12).max(1);
-    let mut damaged: Vec<Vec<u8>> = (0..whole.len())
-        .step_by(step)
-        .map(|at| {
-            let mut bytes = whole.clone();
-            bytes[at] ^= 0x80;
-            bytes
+    let wholes: Vec<_> = contexts
+        .iter()
+        .map(|(_, id, _)| {
+            let pack = packs(&server, "s", id).pop().expect("a pack");
+            let whole = std::fs::read(&pack).expect("read");
+            (pack, whole)
         })
         .collect();
-    damaged.push(whole[..whole.len() - 1].to_vec());
-    damaged.push(Vec::new());
-    for bytes in damaged {
-        std::fs::write(&pack, &bytes).expect("written");
+    // A flipped bit in each twelfth, a byte less, a byte more, nothing.
+    for way in 0..15 {
+        for (pack, whole) in &wholes {
+            let mut bytes = whole.clone();
+            match way {
+                12 => drop(bytes.pop()),
+                13 => bytes.push(0),
+                14 => bytes.clear(),
+                _ => bytes[whole.len() * way / 12] ^= 0x80,
+            }
+            std::fs::write(pack, &bytes).expect("written");
+        }
         server.restart().await;
-        let error = ask(&server, "s", &id, json!({ "code": "x" }))
-            .await
-            .expect_error(500, "SNAPSHOT_CORRUPT");
-        assert_eq!(error["context"]["contextId"], id, "{error}");
-        let text = error.to_string();
-        assert!(!text.contains(server.data.to_str().expect("UTF-8")), "{text}");
-        assert_eq!(crate::rig::text(&run(&server, "s", &other, "x + 1").await), "2");
+        for (lang, id, other) in &contexts {
+            let error = ask(&server, "s", id, json!({ "code": lang.get }))
+                .await
+                .expect_error(500, "SNAPSHOT_CORRUPT");
+            assert_eq!(error["context"]["contextId"], *id, "{error}");
+            let text = error.to_string();
+            assert!(!text.contains(server.data.to_str().expect("UTF-8")), "{text}");
+            let answer = run(&server, "s", other, lang.get).await;
+            assert_eq!(crate::rig::text(&answer), "42", "{}", lang.language);
+        }
         server.terminate();
     }
-    std::fs::remove_file(&pack).expect("removed");
+    for (pack, _) in &wholes {
+        std::fs::remove_file(pack).expect("removed");
+    }
     server.restart().await;
-    ask(&server, "s", &id, json!({ "code": "x" })).await.expect_error(500, "SNAPSHOT_CORRUPT");
-    no_fork(&server, &id, &pack).await;
-    std::fs::create_dir(&pack).expect("made");
-    no_fork(&server, &id, &pack).await;
-    std::fs::remove_dir(&pack).expect("removed");
-    // It can be deleted all the same, and what it was told of is still told.
-    assert_eq!(told(&server, "s", &id).await["executions"], 1);
+    for ((lang, id, _), (pack, _)) in contexts.iter().zip(&wholes) {
+        let answer = ask(&server, "s", id, json!({ "code": lang.get })).await;
+        answer.expect_error(500, "SNAPSHOT_CORRUPT");
+        no_fork(&server, id, pack).await;
+        std::fs::create_dir(pack).expect("made");
+        no_fork(&server, id, pack).await;
+        std::fs::remove_dir(pack).expect("removed");
+        // It can be deleted all the same, and what it was told of is still told.
+        assert_eq!(told(&server, "s", id).await["executions"], 1);
+    }
     server.terminate();
-    std::fs::write(&pack, &whole).expect("written");
+    for (pack, whole) in &wholes {
+        std::fs::write(pack, whole).expect("written");
+    }
     server.restart().await;
-    assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42", "whole again");
+    for (lang, id, _) in &contexts {
+        assert_eq!(text(&run(&server, "s", id, lang.get).await), "42", "whole again");
+    }
 }
 
 /// A context without this pack has no fork, and the fork leaves nothing.
@@ -102,49 +123,67 @@ async fn good_memory_is_not_given_up_for_damaged() {
     assert_eq!(text(&run(&server, "s", &id, "x").await), "1");
 }
 
+/// Makes a state that stands on several packs, and tells a number of all of them, 240041.
+fn in_packs(language: &str) -> Option<[&'static str; 4]> {
+    match language {
+        "javascript" => Some([
+            "let x = 0; var large = Float64Array.from({ length: 200_000 }, () => Math.random())",
+            "x = 1; var middle = Float64Array.from({ length: 40_000 }, () => Math.random())",
+            "x = 41",
+            "x + large.length + middle.length",
+        ]),
+        "python" => Some([
+            "import array, os; x = 0; large = array.array('d', os.urandom(1_600_000))",
+            "x = 1; middle = array.array('d', os.urandom(320_000))",
+            "x = 41",
+            "x + len(large) + len(middle)",
+        ]),
+        _ => None,
+    }
+}
+
 /// A state stands on several packs, each with what the ones before it do not have.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_pack_that_a_state_stands_on_is_checked() {
     let server = server().await;
     server.put("/v1/sandboxes/s", json!({ "idleLimitMs": 500 })).await.expect(201);
-    let id = context(&server, "s", "JAVASCRIPT").await;
-    for code in [
-        "let x = 0; var large = Float64Array.from({ length: 200_000 }, () => Math.random())",
-        "x = 1; var middle = Float64Array.from({ length: 40_000 }, () => Math.random())",
-        "x = 41",
-    ] {
-        run(&server, "s", &id, code).await;
-    }
-    // The one that the next execution is written over goes with the idle worker.
-    let bytes = told(&server, "s", &id).await["snapshot"]["diskBytes"].clone();
-    let size = |file: &PathBuf| file.metadata().map_or(0, |told| told.len());
-    let files = e2e::eventually("packs of the state alone", SOON, || async {
-        let files = packs(&server, "s", &id);
-        (files.iter().map(size).sum::<u64>() == bytes).then_some(files)
-    })
-    .await;
-    assert!(files.len() > 1, "{files:?}");
-    for file in files {
-        let whole = std::fs::read(&file).expect("read");
-        let flipped = |at: usize| {
-            let mut bytes = whole.clone();
-            bytes[at] ^= 1;
-            bytes
-        };
-        let last = whole.len() - 1;
-        let mut damaged: Vec<_> = [0, last / 3, last / 2, last].map(flipped).into();
-        damaged.extend([whole[..last].to_vec(), whole[..last / 2].to_vec(), Vec::new()]);
-        for bytes in damaged {
-            std::fs::write(&file, bytes).expect("written");
-            end_workers(&server).await;
-            let answer = ask(&server, "s", &id, json!({ "code": "x + 1" })).await;
-            let error = answer.expect_error(500, "SNAPSHOT_CORRUPT");
-            assert_eq!(error["context"]["contextId"], id, "{error}");
+    for lang in languages() {
+        let Some([large, middle, small, all]) = in_packs(lang.language) else { continue };
+        let id = context(&server, "s", lang.binding).await;
+        for code in [large, middle, small] {
+            run(&server, "s", &id, code).await;
         }
-        std::fs::write(&file, &whole).expect("written");
+        // The one that the next execution is written over goes with the idle worker.
+        let bytes = told(&server, "s", &id).await["snapshot"]["diskBytes"].clone();
+        let size = |file: &PathBuf| file.metadata().map_or(0, |told| told.len());
+        let files = e2e::eventually("packs of the state alone", SOON, || async {
+            let files = packs(&server, "s", &id);
+            (files.iter().map(size).sum::<u64>() == bytes).then_some(files)
+        })
+        .await;
+        assert!(files.len() > 1, "{files:?}");
+        for file in files {
+            let whole = std::fs::read(&file).expect("read");
+            let flipped = |at: usize| {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 1;
+                bytes
+            };
+            let last = whole.len() - 1;
+            let mut damaged: Vec<_> = [0, last / 3, last / 2, last].map(flipped).into();
+            damaged.extend([whole[..last].to_vec(), whole[..last / 2].to_vec(), Vec::new()]);
+            for bytes in damaged {
+                std::fs::write(&file, bytes).expect("written");
+                end_workers(&server).await;
+                let answer = ask(&server, "s", &id, json!({ "code": all })).await;
+                let error = answer.expect_error(500, "SNAPSHOT_CORRUPT");
+                assert_eq!(error["context"]["contextId"], id, "{error}");
+            }
+            std::fs::write(&file, &whole).expect("written");
+        }
+        end_workers(&server).await;
+        assert_eq!(text(&run(&server, "s", &id, all).await), "240041", "{}", lang.language);
     }
-    end_workers(&server).await;
-    assert_eq!(text(&run(&server, "s", &id, "x + large.length + middle.length").await), "240041");
 }
 
 /// kill -9 of all workers, and of the next one: what is asked next comes from the disk.
@@ -231,7 +270,7 @@ async fn a_worker_that_is_killed_costs_one_execution() {
     let server = server().await;
     let id = context(&server, "s", "JAVASCRIPT").await;
     run(&server, "s", &id, "let x = 41").await;
-    let running = spinning(&server, "s", &id, "on").await;
+    let running = spinning(&server, "s", &id, &JAVASCRIPT, "on").await;
     assert_eq!(workers(&server).len(), 1);
     end_workers(&server).await;
     let (status, answer) = running.await.expect("it ended");

@@ -41,41 +41,63 @@ async fn two_contexts_run_at_the_same_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delete_ends_the_execution_and_those_behind() {
     let server = server().await;
-    let (id, other) =
-        (context(&server, "s", "JAVASCRIPT").await, context(&server, "s", "JAVASCRIPT").await);
-    run(&server, "s", &other, "let x = 41").await;
-    let running = spinning(&server, "s", &id, "on").await;
-    let url = format!("{}/v1/sandboxes/s/contexts/{id}/execute", server.url);
-    let behind = tokio::spawn(server.http.post(url).json(&json!({ "code": "1" })).send());
-    server.delete(&format!("/v1/sandboxes/s/contexts/{id}")).await.expect(204);
-    let (status, body) = running.await.expect("it ended");
-    assert_eq!((status, &body["code"]), (404, &json!("CONTEXT_NOT_FOUND")), "{body}");
-    let behind = behind.await.expect("it ended").expect("an answer");
-    assert_eq!(behind.status().as_u16(), 404);
-    assert_eq!(text(&run(&server, "s", &other, "x + 1").await), "42", "others live on");
-    let list = server.get("/v1/sandboxes/s/contexts").await.expect(200);
-    assert_eq!(list["contexts"].as_array().expect("a list").len(), 1);
-    let dir =
-        server.data.join("sandboxes").join(e2e::Server::object("local", "s")).join("contexts");
-    eventually("its files are gone", SOON, || async { (!dir.join(&id).exists()).then_some(()) })
-        .await;
+    for lang in languages() {
+        let s = lang.language;
+        let (id, other) =
+            (context(&server, s, lang.binding).await, context(&server, s, lang.binding).await);
+        run(&server, s, &id, lang.set).await;
+        run(&server, s, &other, lang.set).await;
+        let running = spinning(&server, s, &id, lang, "on").await;
+        let url = format!("{}/v1/sandboxes/{s}/contexts/{id}/execute", server.url);
+        let behind = tokio::spawn(server.http.post(url).json(&json!({ "code": lang.get })).send());
+        server.delete(&format!("/v1/sandboxes/{s}/contexts/{id}")).await.expect(204);
+        let (status, body) = running.await.expect("it ended");
+        assert_eq!((status, &body["code"]), (404, &json!("CONTEXT_NOT_FOUND")), "{body}");
+        let behind = behind.await.expect("it ended").expect("an answer");
+        assert_eq!(behind.status().as_u16(), 404);
+        let answer = run(&server, s, &other, lang.get).await;
+        assert_eq!(text(&answer), "42", "{s}: others live on");
+        let list = server.get(&format!("/v1/sandboxes/{s}/contexts")).await.expect(200);
+        assert_eq!(list["contexts"].as_array().expect("a list").len(), 1);
+        let dir = server.data.join("sandboxes").join(e2e::Server::object("local", s));
+        let dir = dir.join("contexts").join(&id);
+        let gone = || async { (!dir.exists()).then_some(()) };
+        eventually("its files are gone", SOON, gone).await;
+        // Also where it was the last one, a new one begins with nothing.
+        server.delete(&format!("/v1/sandboxes/{s}/contexts/{other}")).await.expect(204);
+        begins_with_nothing(&server, lang, s).await;
+    }
+}
+
+/// The default context of a language is a new one.
+async fn begins_with_nothing(server: &e2e::Server, lang: &Lang, id: &str) {
+    let body = json!({ "code": lang.get, "binding": lang.binding });
+    let first = server.post(&format!("/v1/sandboxes/{id}/execute"), body).await.expect(200);
+    assert_eq!(first["executionCount"], 1, "{first}");
+    // In Perl nothing plus one is one.
+    assert!(first.get("error").is_some() || text(&first) == "1", "{first}");
+    execute(server, id, lang.binding, lang.set).await;
+    assert_eq!(text(&execute(server, id, lang.binding, lang.get).await), "42", "{id}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_destroy_ends_all_executions_and_nothing_comes_back() {
     let server = server().await;
-    let id = context(&server, "s", "JAVASCRIPT").await;
-    let running = spinning(&server, "s", &id, "on").await;
-    server.delete("/v1/sandboxes/s").await.expect(204);
-    let (status, body) = running.await.expect("it ended");
-    assert_eq!((status, &body["code"]), (409, &json!("SANDBOX_DESTROYED")), "{body}");
-    server.get("/v1/sandboxes/s").await.expect_error(404, "SANDBOX_NOT_FOUND");
-    let answer =
-        execute(&server, "s", "JAVASCRIPT", "require('fs').readdirSync('/workspace')").await;
-    assert_eq!(answer["results"][0]["json"], json!([]), "a new life");
-    let list = server.get("/v1/sandboxes/s/contexts").await.expect(200);
-    assert_eq!(list["contexts"].as_array().expect("a list").len(), 1);
-    ask(&server, "s", &id, json!({ "code": "1" })).await.expect_error(404, "CONTEXT_NOT_FOUND");
+    for lang in languages() {
+        let s = lang.language;
+        let id = context(&server, s, lang.binding).await;
+        run(&server, s, &id, lang.set).await;
+        let running = spinning(&server, s, &id, lang, "on").await;
+        server.delete(&format!("/v1/sandboxes/{s}")).await.expect(204);
+        let (status, body) = running.await.expect("it ended");
+        assert_eq!((status, &body["code"]), (409, &json!("SANDBOX_DESTROYED")), "{body}");
+        server.get(&format!("/v1/sandboxes/{s}")).await.expect_error(404, "SANDBOX_NOT_FOUND");
+        begins_with_nothing(&server, lang, s).await;
+        assert!(!place(&server, s, "on").exists(), "a new life");
+        let list = server.get(&format!("/v1/sandboxes/{s}/contexts")).await.expect(200);
+        assert_eq!(list["contexts"].as_array().expect("a list").len(), 1);
+        ask(&server, s, &id, json!({ "code": "1" })).await.expect_error(404, "CONTEXT_NOT_FOUND");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,7 +129,7 @@ async fn a_client_that_goes_away_stops_its_code() {
     let server = server().await;
     let id = context(&server, "s", "JAVASCRIPT").await;
     run(&server, "s", &id, "let x = 41").await;
-    let running = spinning(&server, "s", &id, "on").await;
+    let running = spinning(&server, "s", &id, &JAVASCRIPT, "on").await;
     running.abort();
     let _ = running.await;
     // The next one gets its turn, with the memory from before.
@@ -115,7 +137,7 @@ async fn a_client_that_goes_away_stops_its_code() {
     assert_eq!(text(&answer), "42");
     assert_eq!(answer["executionCount"], 2);
     // One that went away while it waited never runs.
-    let running = spinning(&server, "s", &id, "again").await;
+    let running = spinning(&server, "s", &id, &JAVASCRIPT, "again").await;
     let url = format!("{}/v1/sandboxes/s/contexts/{id}/execute", server.url);
     let send =
         server.http.post(url).json(&json!({ "code": "x = 0" })).timeout(Duration::from_millis(300));

@@ -195,22 +195,38 @@ pub async fn told(server: &Server, id: &str, context: &str) -> Value {
     server.get(&format!("/v1/sandboxes/{id}/contexts/{context}")).await.expect(200)
 }
 
+/// Code that makes a file in the workspace: a mark of how far it came.
+pub fn marks(language: &str, mark: &str) -> String {
+    match language {
+        "javascript" => format!("require('fs').writeFileSync('/workspace/{mark}', 'x');"),
+        "python" => format!("open('/workspace/{mark}', 'x').close()"),
+        "ruby" => format!("File.write('/workspace/{mark}', 'x')"),
+        _ => format!("open(my $mark, '>', '/workspace/{mark}') or die $!; close $mark;"),
+    }
+}
+
+/// The place of a file of a sandbox's workspace.
+pub fn place(server: &Server, id: &str, name: &str) -> PathBuf {
+    let object = Server::object("local", id);
+    server.data.join("sandboxes").join(object).join("workspace").join(name)
+}
+
 /// Starts an execution that does not end, and waits until it runs.
 pub async fn spinning(
     server: &Server,
     id: &str,
     context: &str,
+    lang: &Lang,
     mark: &str,
 ) -> tokio::task::JoinHandle<(u16, Value)> {
     let url = format!("{}/v1/sandboxes/{id}/contexts/{context}/execute", server.url);
-    let code = format!("require('fs').writeFileSync('/workspace/{mark}', 'x'); for (;;) {{}}");
+    let code = format!("{}\n{}", marks(lang.language, mark), lang.spin);
     let send = server.http.post(url).json(&json!({ "code": code, "timeoutMs": 600_000 })).send();
     let task = tokio::spawn(async move {
         let answer = send.await.expect("an answer");
         (answer.status().as_u16(), answer.json().await.expect("JSON"))
     });
-    let object = Server::object("local", id);
-    let file = server.data.join("sandboxes").join(object).join("workspace").join(mark);
+    let file = place(server, id, mark);
     eventually("the code runs", SOON, || async { file.exists().then_some(()) }).await;
     task
 }
