@@ -1,7 +1,7 @@
 //! Making, listing and deleting contexts; what requests may say.
 
 use crate::rig::*;
-use e2e::Builder;
+use e2e::{Builder, Server};
 use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,6 +160,74 @@ async fn variables_are_layered_and_null_removes() {
     server.post(env, json!({ "envVars": { "V": null, "W": "1" } })).await.expect(204);
     let info = server.get("/v1/sandboxes/s").await.expect(200);
     assert_eq!(info["envVars"], json!({ "W": "1" }));
+}
+
+/// The working directory as a value, and a file `here` in it.
+fn here(language: &str) -> &'static str {
+    match language {
+        "javascript" => "require('fs').writeFileSync('here', 'x'); process.cwd()",
+        "python" => "import os; open('here', 'w').close(); os.getcwd()",
+        "ruby" => "File.write('here', 'x'); Dir.pwd",
+        _ => "use Cwd; open(my $f, '>', 'here') or die $!; close $f; getcwd()",
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_begins_in_the_directory_that_is_given() {
+    let mut server = server().await;
+    let made = async |server: &Server, lang: &Lang, cwd: &str| {
+        let body = json!({ "binding": lang.binding, "cwd": cwd });
+        let path = format!("/v1/sandboxes/{}/contexts", lang.language);
+        let made = server.post(&path, body).await.expect(201);
+        (made["id"].as_str().expect("an id").to_owned(), made["cwd"].clone())
+    };
+    let run_here = async |server: &Server, lang: &Lang, id: &str, wanted: &str| {
+        let (s, file) = (lang.language, wanted.strip_prefix("/workspace").expect("below it"));
+        let file = place(server, s, &format!(".{file}/here"));
+        assert!(!file.exists(), "{s} {wanted}");
+        let answer = run(server, s, id, here(s)).await;
+        text(&answer);
+        assert_eq!(answer["results"][0]["json"], wanted, "{s}");
+        assert_eq!(answer["context"]["cwd"], wanted, "{s}");
+        assert_eq!(told(server, s, id).await["cwd"], wanted, "{s}");
+        std::fs::remove_file(file).unwrap_or_else(|e| panic!("{s} {wanted}: {e}"));
+    };
+    let mut contexts = Vec::new();
+    for lang in languages() {
+        let mut ids = Vec::new();
+        let ways = ["/workspace/own/deep", "own/deep", "/workspace/x/../own/./deep/"];
+        for cwd in ways {
+            let (id, told) = made(&server, lang, cwd).await;
+            assert_eq!(told, "/workspace/own/deep", "{cwd}");
+            ids.push(id);
+        }
+        // It need not be there before code runs.
+        std::fs::create_dir_all(place(&server, lang.language, "own/deep")).expect("made");
+        for id in &ids {
+            run_here(&server, lang, id, "/workspace/own/deep").await;
+        }
+        contexts.push((lang, ids));
+    }
+    server.kill();
+    server.restart().await;
+    for (lang, ids) in &contexts {
+        let s = lang.language;
+        run_here(&server, lang, &ids[0], "/workspace/own/deep").await;
+        let fork = format!("/v1/sandboxes/{s}/contexts/{}/fork", ids[0]);
+        let fork = server.post(&fork, Value::Null).await.expect(201);
+        run_here(&server, lang, fork["id"].as_str().expect("an id"), "/workspace/own/deep").await;
+        // One that is not there any more, or never was, is no directory, or leads out.
+        std::fs::remove_dir(place(&server, s, "own/deep")).expect("removed");
+        run_here(&server, lang, &ids[1], "/workspace").await;
+        std::fs::write(place(&server, s, "own/deep"), "a file").expect("written");
+        run_here(&server, lang, &ids[2], "/workspace").await;
+        std::os::unix::fs::symlink("/etc", place(&server, s, "out")).expect("linked");
+        for cwd in ["out", "never/there"] {
+            let (id, told) = made(&server, lang, cwd).await;
+            assert_eq!(told, format!("/workspace/{cwd}"));
+            run_here(&server, lang, &id, "/workspace").await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -330,8 +330,9 @@ Object.new.tap do |driver|
       '"' + GSUB.bind_call(text, WIRE, ESCAPES) + '"'
     end
 
+    # The name is kept in memory: the directory may be gone since.
     def enter(cwd)
-      DIR.chdir(cwd) unless here == cwd
+      DIR.chdir(cwd) unless here == cwd && DIR.exist?(cwd)
     rescue EXCEPTION
       attempt { DIR.chdir("/workspace") } || attempt { DIR.chdir("/") }
     end
