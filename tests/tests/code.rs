@@ -46,3 +46,5 @@ mod survive;
 mod time;
 #[path = "code/traces.rs"]
 mod traces;
+#[path = "code/undone.rs"]
+mod undone;
