@@ -14,6 +14,8 @@ mod contexts;
 mod damage;
 #[path = "code/data.rs"]
 mod data;
+#[path = "code/entries.rs"]
+mod entries;
 #[path = "code/hostile.rs"]
 mod hostile;
 #[path = "code/kept.rs"]
