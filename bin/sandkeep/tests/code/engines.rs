@@ -302,6 +302,60 @@ fn old_builds_that_nobody_needs_go() {
 }
 
 #[test]
+fn an_old_build_stays_as_long_as_a_context_needs_it() {
+    let place = tempfile::tempdir().expect("a directory");
+    let cache = cache_of("perl", place.path());
+    let text = cache.to_str().expect("UTF-8");
+    let data = place.path().join("data");
+    let mut server = Server::start(&data, &["--engine-cache", text]);
+    let perl = ["code", "n", "--language", "perl", "-e"];
+    server.ok(&[&perl[..], &["our $x = 41;"]].concat());
+    let id = server.json(&["contexts", "ls", "n"])[0]["id"].as_str().expect("an id").to_owned();
+    server.ok(&["contexts", "checkpoint", "n", &id, "kept"]);
+    let fork = server.ok(&["contexts", "fork", "n", &id]);
+    // A newer build of the same module, with files of its own.
+    let path = cache.join("index.json");
+    let index = fs::read(&path).expect("an index");
+    let mut index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
+    let mut newer = index["builds"][0].clone();
+    for key in ["image", "meta"] {
+        let old = cache.join(newer[key].as_str().expect("a path"));
+        newer[key] = format!("bases/newer.{key}").into();
+        fs::copy(old, cache.join(newer[key].as_str().expect("a path"))).expect("copied");
+    }
+    newer["base"] = "0".repeat(64).into();
+    index["builds"].as_array_mut().expect("a list").push(newer);
+    fs::write(&path, index.to_string()).expect("written");
+    let builds = || {
+        let listed = verb(&cache, &["ls"], |_| {}).1;
+        listed.lines().map(|line| line.contains("\tkept for old contexts\t")).collect::<Vec<_>>()
+    };
+    let files = || fs::read_dir(cache.join("bases")).expect("readable").count();
+    let kept = || {
+        assert_eq!(verb(&cache, &["rm", "--old"], |_| {}), (0, String::new(), String::new()));
+        assert_eq!((builds(), files()), (vec![true, false], 4));
+    };
+    // Its server is asked, and where nobody serves its database.
+    kept();
+    server.end();
+    kept();
+    let server = Server::start(&data, &["--engine-cache", text]);
+    assert_eq!(server.ok(&[&perl[..], &["$x + 1"]].concat()), "42\n", "it is used, too");
+    // The last who needs it are a checkpoint, and a copy.
+    server.ok(&["contexts", "rm", "n", fork.trim()]);
+    kept();
+    let fork = server.ok(&["contexts", "fork", "n", &id]);
+    server.ok(&["contexts", "rm", "n", &id]);
+    kept();
+    let fork = ["code", "n", "--context", fork.trim(), "-e", "$x + 1"];
+    assert_eq!(server.ok(&fork), "42\n");
+    server.ok(&["rm", "n"]);
+    let (code, _, stderr) = verb(&cache, &["rm", "--old"], |_| {});
+    assert_eq!((code, stderr.as_str()), (0, "perl: an old build is removed\n"));
+    assert_eq!((builds(), files()), (vec![false], 2), "its files went with it");
+}
+
+#[test]
 fn heavy_every_engine_makes_the_same_base_again() {
     let names = ["javascript", "python", "python-data", "ruby", "perl"];
     let shared = engines(&names);
