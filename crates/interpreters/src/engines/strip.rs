@@ -244,3 +244,6 @@ fn leb(out: &mut Vec<u8>, mut n: usize) {
     }
     out.push(n as u8);
 }
+
+#[cfg(test)]
+mod tests;
