@@ -37,6 +37,7 @@ pub use write::{Upload, Written};
 use quota::Ledger;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// `Result` with an error of files.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -85,6 +86,11 @@ impl Workspace {
     /// has to be counted.
     pub fn room_now(&self) -> Option<Room> {
         self.ledger.room_now()
+    }
+
+    /// When what it holds was last counted; what was written later is not in [`Workspace::room`].
+    pub fn counted(&self) -> Option<Instant> {
+        self.ledger.counted()
     }
 
     /// Somebody writes into this room from now on, and tells at the end how much of it is left.

@@ -159,6 +159,11 @@ impl Ledger {
         Some(self.left(&book))
     }
 
+    /// When the last count began.
+    pub fn counted(&self) -> Option<Instant> {
+        self.book().counted.map(|(at, _)| at)
+    }
+
     fn left(&self, book: &Book) -> Room {
         let used = book.usage.plus(book.claimed);
         Room {

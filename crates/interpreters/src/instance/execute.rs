@@ -89,7 +89,7 @@ impl Instance {
         let request = serde_json::to_vec(&request).unwrap_or_default();
         let guest = self.live.store.data_mut();
         guest.wasi.set_stdin(job.stdin.clone());
-        guest.wasi.room = job.room;
+        guest.wasi.begin_room(job.room);
         guest.limits = crate::Limits::new(job.memory_bytes);
         let output = guest.wasi.output.clone();
         output.begin(sink, job.output_max);
@@ -126,7 +126,7 @@ impl Instance {
             usage,
             truncated: totals.truncated,
             stopped: None,
-            room: self.live.store.data().wasi.room,
+            room: self.live.store.data_mut().wasi.end_room(),
         };
         match answer {
             Ok(Answer { cwd, result, error, cut }) => {

@@ -29,6 +29,7 @@ pub use linker::{add_to_linker, define_unknown};
 pub use output::{Output, Sink, Totals};
 pub use places::Places;
 pub use room::Room;
+pub(crate) use room::Shared;
 pub use saved::{SavedFd, SavedFile, SavedKind};
 
 pub(crate) use clocks::epoch_ms;
@@ -49,6 +50,8 @@ pub struct Wasi {
     pub clocks: Clocks,
     /// What the workspace may still grow by.
     pub room: Room,
+    /// While an execution runs.
+    share: Option<room::Share>,
     /// What open files of the workspace take that have no name any more, bytes.
     held: u64,
     fds: Fds,
@@ -81,6 +84,7 @@ impl Wasi {
             output: Output::default(),
             clocks,
             room: Room::UNLIMITED,
+            share: None,
             held: 0,
             fds,
             stdin: Stdin::default(),

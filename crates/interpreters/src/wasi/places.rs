@@ -3,6 +3,7 @@
 
 use super::errno::Errno;
 use super::fds::{Location, Start};
+use super::room::Shared;
 use super::ways::End;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io;
@@ -25,7 +26,10 @@ const RETRIES: usize = 64;
 
 /// The directories that a guest was given. Clones share what is open.
 #[derive(Clone)]
-pub struct Places(Arc<Vec<Place>>);
+pub struct Places {
+    all: Arc<Vec<Place>>,
+    room: Arc<Shared>,
+}
 
 /// One of them.
 pub(crate) struct Place {
@@ -59,7 +63,7 @@ impl Places {
         places.push(Place { name: b"/".to_vec(), kind: PlaceKind::Root });
         places.push(Place { name: b"/dev".to_vec(), kind: PlaceKind::Dev });
         places.extend(read_only.into_iter().map(|(name, dir)| host(&name, dir, false)));
-        Places(Arc::new(places))
+        Places { all: Arc::new(places), room: Arc::default() }
     }
 
     /// Opens a directory to give to a guest.
@@ -70,12 +74,23 @@ impl Places {
         rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     }
 
+    /// The same, with a workspace that is the one of `others` too.
+    pub(crate) fn beside(mut self, others: &Arc<Shared>) -> Self {
+        self.room = others.clone();
+        self
+    }
+
+    /// What may be written to the workspace.
+    pub(crate) fn room(&self) -> &Arc<Shared> {
+        &self.room
+    }
+
     pub(crate) fn get(&self, index: usize) -> Option<&Place> {
-        self.0.get(index)
+        self.all.get(index)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Place> {
-        self.0.iter()
+        self.all.iter()
     }
 
     /// Whether a guest may change what lies in a place.
@@ -84,13 +99,13 @@ impl Places {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// First names of all places: what `/` shows.
     pub(crate) fn names(&self) -> Vec<Vec<u8>> {
         let first = |name: &[u8]| name.split(|b| *b == b'/').nth(1).unwrap_or(b"").to_vec();
-        let mut names: Vec<_> = self.0.iter().map(|place| first(&place.name)).collect();
+        let mut names: Vec<_> = self.all.iter().map(|place| first(&place.name)).collect();
         names.retain(|name| !name.is_empty());
         names.sort();
         names.dedup();

@@ -2,7 +2,7 @@
 //! those used least lately are dropped when all of them take too much.
 
 use crate::engines::EngineBuild;
-use crate::wasi::Places;
+use crate::wasi::{Places, Shared};
 use crate::zygote::{ENGINES, Mapped};
 use crate::{Instance, Runtime};
 use std::collections::HashMap;
@@ -18,6 +18,8 @@ pub(super) struct Contexts {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     used: AtomicU64,
     engines: bool,
+    /// What all of them may write to the workspace together.
+    room: Arc<Shared>,
 }
 
 /// One context.
@@ -37,6 +39,7 @@ impl Contexts {
             slots: Mutex::default(),
             used: AtomicU64::new(0),
             engines: mapped.cache().is_some(),
+            room: Arc::default(),
         }))
     }
 
@@ -66,7 +69,8 @@ impl Contexts {
                 engines.push((dir.guest.clone(), open(&path)?));
             }
         }
-        Ok(Places::new(open(Path::new("/workspace"))?, open(Path::new("/tmp"))?, engines))
+        let (workspace, tmp) = (open(Path::new("/workspace"))?, open(Path::new("/tmp"))?);
+        Ok(Places::new(workspace, tmp, engines).beside(&self.room))
     }
 
     /// Notes what a context takes now, and drops those used least lately while all take too

@@ -1,7 +1,8 @@
 //! Executions, their events, and what is kept of them.
 
-use crate::bed::{Bed, until};
-use interpreters::{Error, Event, PackDir};
+use crate::bed::{Bed, Context, Ran, until};
+use interpreters::wasi::Room;
+use interpreters::{Error, Event, Job, PackDir};
 use std::time::{Duration, Instant};
 use types::Stream;
 
@@ -127,6 +128,39 @@ async fn contexts_run_beside_each_other_and_one_in_turn() {
     let (a, b) = (code("a", "b"), code("b", "a"));
     let (ran, also) = tokio::join!(one.run(&worker, &a), other.run(&worker, &b));
     assert_eq!((ran.value(), also.value()), ("true".to_owned(), "true".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_runs_at_once_writes_no_more_than_there_is_room_for() {
+    let bed = Bed::new().await;
+    let worker = bed.worker(1).await;
+    let (mut one, mut other) = (bed.context("one"), bed.context("other"));
+    // Each begins when both run, and writes until it may not any more.
+    let code = |mine: &str, theirs: &str| {
+        format!(
+            "fs.writeFileSync('/workspace/{mine}', '');
+             while (!fs.existsSync('/workspace/{theirs}'));
+             let error;
+             while (!error) {{
+               try {{ fs.appendFileSync('/workspace/{mine}', 'x'.repeat(777)) }}
+               catch (e) {{ error = e.code }}
+             }}
+             error"
+        )
+    };
+    let room = Room::of(1 << 20, 100);
+    let job = |context: &Context, code: &str| Job { room, ..context.job(code) };
+    let (a, b) = (job(&one, &code("a", "b")), job(&other, &code("b", "a")));
+    let (a, b) = tokio::join!(one.execute(&worker, a), other.execute(&worker, b));
+    assert_eq!((a.value(), b.value()), ("'ENOSPC'".to_owned(), "'ENOSPC'".to_owned()));
+    let length = |name: &str| {
+        std::fs::metadata(bed.path(&format!("workspace1/{name}"))).expect("it is there").len()
+    };
+    let (mine, theirs) = (length("a"), length("b"));
+    assert_eq!(mine + theirs, room.bytes);
+    let left = |ran: &Ran| (ran.done().room.bytes, ran.done().room.entries);
+    assert_eq!(left(&a), (room.bytes - mine, 99));
+    assert_eq!(left(&b), (room.bytes - theirs, 99));
 }
 
 #[tokio::test(flavor = "multi_thread")]

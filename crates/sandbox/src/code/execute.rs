@@ -261,7 +261,7 @@ impl Execution {
             spare,
             env: super::env::merged(self.busy.env_vars(), &row.env_vars, &self.request.env_vars),
             cwd: row.cwd.clone(),
-            room: Room::of(room.bytes, room.entries),
+            room: Room::of(room.bytes, room.entries).as_of(workspace.counted()),
             keep: true,
             ..job(&self.request, build)
         };
@@ -279,7 +279,7 @@ impl Execution {
             done => done.map_err(|e| of_interpreters(e, Some(&row.id)))?,
         };
         // The next execution need not count to know of it.
-        let Room { bytes, entries, refused } = done.room;
+        let Room { bytes, entries, refused, .. } = done.room;
         writing.done(workspace::Room { bytes, entries });
         if refused {
             let (busy, own) = (&self.busy, workspace.limits());

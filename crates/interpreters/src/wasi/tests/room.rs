@@ -197,3 +197,68 @@ fn numbers_run_out() {
     sys.close(20).expect("close");
     assert_eq!(sys.read_only(b"f"), Ok(20));
 }
+
+/// Two guests of one workspace.
+fn pair() -> (Sys, Sys) {
+    let (mut one, mut other) = (Sys::new(), Sys::new());
+    let shared = std::sync::Arc::default();
+    one.wasi = Wasi::new(places(one.dir.path()).beside(&shared));
+    other.wasi = Wasi::new(places(one.dir.path()).beside(&shared));
+    (one, other)
+}
+
+fn take(sys: &mut Sys, bytes: u64) -> Result<(), Errno> {
+    sys.wasi.in_room(|wasi| {
+        wasi.room.check(0, bytes)?;
+        wasi.room.bytes -= bytes;
+        wasi.room.take_entry()
+    })
+}
+
+#[test]
+fn who_runs_at_once_shares_what_is_left() {
+    let (mut one, mut other) = pair();
+    one.wasi.begin_room(Room::of(100, 3));
+    take(&mut one, 60).expect("there is room");
+    // Counted before that was written.
+    other.wasi.begin_room(Room::of(100, 3));
+    assert_eq!(take(&mut other, 41), Err(Errno::NOSPC));
+    take(&mut other, 30).expect("there is room");
+    assert_eq!(take(&mut one, 11), Err(Errno::NOSPC));
+    // What one gives back the other has.
+    other.wasi.in_room(|wasi| wasi.room.give(25));
+    take(&mut one, 35).expect("there is room");
+    assert_eq!(take(&mut other, 0), Err(Errno::NOSPC), "three entries were taken");
+    // Each tells what it took itself, so that all is counted once.
+    assert_eq!(one.wasi.end_room(), Room { refused: true, ..Room::of(5, 1) });
+    assert_eq!(other.wasi.end_room(), Room { refused: true, ..Room::of(95, 2) });
+}
+
+#[test]
+fn who_runs_alone_has_what_it_was_given() {
+    let (mut one, mut other) = pair();
+    one.wasi.begin_room(Room::of(10, 10));
+    take(&mut one, 10).expect("there is room");
+    // One that is gone in the middle takes no part any more.
+    one.wasi = Wasi::new(one.wasi.fds.places.clone());
+    other.wasi.begin_room(Room::of(7, 7));
+    take(&mut other, 7).expect("there is room");
+    assert_eq!(other.wasi.end_room(), Room::of(0, 6));
+    one.wasi.begin_room(Room::of(20, 20));
+    take(&mut one, 20).expect("there is room");
+}
+
+#[test]
+fn what_was_counted_after_the_last_write_is_believed() {
+    let (mut one, mut other) = pair();
+    one.wasi.begin_room(Room::of(10, 10));
+    take(&mut one, 10).expect("there is room");
+    let counted = std::time::Instant::now();
+    // Somebody removed much, and nothing was written since.
+    let given = Room::of(50, 10).as_of(Some(counted));
+    other.wasi.begin_room(given);
+    take(&mut other, 50).expect("there is room");
+    assert_eq!(other.wasi.end_room(), Room { bytes: 0, entries: 9, ..given });
+    assert_eq!(take(&mut one, 1), Err(Errno::NOSPC));
+    assert_eq!(one.wasi.end_room(), Room { refused: true, ..Room::of(0, 9) });
+}
