@@ -1,6 +1,6 @@
 //! What is kept of a context beside its packs.
 
-use crate::pack::BLOCK;
+use crate::pack::{BLOCK, PackError};
 use crate::wasi::SavedFd;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Seek};
@@ -66,10 +66,10 @@ impl PackRef {
     /// Checks its file, from beginning to end.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
-    pub fn check(&self, file: &mut (impl Read + Seek)) -> Result<(), String> {
-        let hash = crate::build::unhex(&self.hash).map_err(|e| e.to_string())?;
-        crate::pack::verify(file, &hash).map(drop).map_err(|e| e.to_string())
+    /// What is wrong with it. [`PackError::Read`]: nobody knows.
+    pub fn check(&self, file: &mut (impl Read + Seek)) -> Result<(), PackError> {
+        let hash = crate::build::unhex(&self.hash).map_err(|_| PackError::Damaged)?;
+        crate::pack::verify(file, &hash).map(drop)
     }
 
     /// What it takes on the disk, bytes.

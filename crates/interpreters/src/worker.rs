@@ -30,6 +30,8 @@ use tokio::task::AbortHandle;
 const THREADS: usize = 4;
 /// Most threads for calls that may block.
 const BLOCKING: usize = 8;
+// Each that saves much memory holds one while it waits for the server, whose words another hears.
+const _: () = assert!(BLOCKING >= types::CONTEXTS_MAX);
 
 /// All of a worker, in the process that was forked for it; gives its exit code.
 pub(crate) fn run(jailed: Result<(), Fail>, mapped: &Mapped, warm_bytes: u64) -> i32 {
@@ -66,6 +68,9 @@ fn runtime(
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .max_blocking_threads(BLOCKING)
+        // A guest that computes has a thread for a tick at a time: what the server says is heard
+        // after each.
+        .event_interval(1)
         .enable_all()
         .build()?;
     let ended = runtime.block_on(async {
@@ -106,14 +111,21 @@ struct Job {
     written: Option<mpsc::UnboundedSender<()>>,
 }
 
-/// Takes the job off the list when its task ends, however it does.
+/// Takes the job off the list when its task ends, however it does. A panic is this execution's
+/// alone.
 struct Listed {
     jobs: Arc<Mutex<HashMap<u64, Job>>>,
     id: u64,
+    out: Out,
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let text = "the worker failed while it ran the code".to_owned();
+            let failure = Failure::Other { text };
+            self.out.tell(&FromWorker::Failed { id: self.id, failure }, Vec::new());
+        }
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
     }
 }
@@ -179,22 +191,14 @@ impl Worker {
         let id = job.id;
         // Held while the task is listed, so that it cannot end before.
         let mut jobs = self.lock();
-        let listed = Listed { jobs: self.jobs.clone(), id };
         let (out, contexts) = (self.out.clone(), self.contexts.clone());
-        // A panic is this execution's alone.
-        let server = Server { packs: wanted, written: acknowledged, out: out.clone() };
-        let inner = tokio::spawn(run::run(job, build, stdin, server, contexts));
-        let written = Some(written);
-        jobs.insert(id, Job { task: inner.abort_handle(), packs, written });
-        tokio::spawn(async move {
+        let listed = Listed { jobs: self.jobs.clone(), id, out: out.clone() };
+        let server = Server { packs: wanted, written: acknowledged, out };
+        // One task: a second would wake another thread, which then takes the first.
+        let task = tokio::spawn(async move {
             let _listed = listed;
-            if let Err(error) = inner.await
-                && error.is_panic()
-            {
-                let text = "the worker failed while it ran the code".to_owned();
-                let failure = Failure::Other { text };
-                out.tell(&FromWorker::Failed { id, failure }, Vec::new());
-            }
+            run::run(job, build, stdin, server, contexts).await;
         });
+        jobs.insert(id, Job { task: task.abort_handle(), packs, written: Some(written) });
     }
 }

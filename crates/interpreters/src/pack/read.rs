@@ -22,6 +22,9 @@ pub struct Pack<R> {
     /// Its pages, in order.
     pub pages: Vec<(PageIndex, Change)>,
     from: R,
+    hash: [u8; HASH],
+    /// Length of the file, bytes.
+    length: u64,
     /// Where the compressed part is: offset and length, bytes.
     frame: (u64, u64),
 }
@@ -34,6 +37,14 @@ fn unread(error: io::Error) -> PackError {
     }
 }
 
+/// What the decompressor says; what it reads from may have said it.
+fn broken(error: io::Error) -> PackError {
+    match error.raw_os_error() {
+        Some(_) => unread(error),
+        None => PackError::Invalid("its pages cannot be decompressed"),
+    }
+}
+
 /// Checks a pack against the hash that was recorded when it was written, and gives its length, bytes.
 ///
 /// # Errors
@@ -43,15 +54,9 @@ pub fn verify<R: Read + Seek>(from: &mut R, hash: &[u8; HASH]) -> Result<u64, Pa
     let body = length.checked_sub(HASH as u64).filter(|body| *body >= HEADER as u64);
     let body = body.ok_or(PackError::Short(length))?;
     from.rewind().map_err(unread)?;
-    let mut hasher = blake3::Hasher::new();
-    let mut chunk = vec![0; CHUNK.min(usize::try_from(body).unwrap_or(CHUNK))];
-    let mut rest = body;
-    while rest > 0 {
-        let some = chunk.len().min(usize::try_from(rest).unwrap_or(CHUNK));
-        from.read_exact(&mut chunk[..some]).map_err(unread)?;
-        hasher.update(&chunk[..some]);
-        rest -= some as u64;
-    }
+    let mut all = Hashing { from: &mut *from, hasher: blake3::Hasher::new(), left: body };
+    all.skip()?;
+    let hasher = all.hasher;
     let mut end = [0; HASH];
     from.read_exact(&mut end).map_err(unread)?;
     match &end == hash && hasher.finalize() == *hash {
@@ -147,18 +152,21 @@ impl<R: Read + Seek> Pack<R> {
         let mut words = vec![0; count as usize * 4];
         read_at(&mut from, list, &mut words)?;
         let pages = page_list(&words, memory_bytes)?;
-        Ok(Pack { seq, memory_bytes, pages, from, frame })
+        Ok(Pack { seq, memory_bytes, pages, from, hash: *hash, length, frame })
     }
 
-    /// What follows for each of its pages that have something, in order: `each` gets it.
+    /// What follows for each of its pages that have something, in order: `each` gets it. What was
+    /// given counts only where this ends well: all of the file has the hash still.
     fn for_each(
         &mut self,
         mut each: impl FnMut(PageIndex, Change, &[u8]) -> Result<(), PackError>,
     ) -> Result<(), PackError> {
-        let Self { pages, from, frame: (at, length), .. } = self;
-        let broken = |_| PackError::Invalid("its pages cannot be decompressed");
-        from.seek(SeekFrom::Start(*at)).map_err(unread)?;
-        let compressed = BufReader::with_capacity(CHUNK, from.take(*length));
+        let Self { pages, from, hash, length, frame, .. } = self;
+        from.rewind().map_err(unread)?;
+        let mut from = Hashing { from, hasher: blake3::Hasher::new(), left: frame.0 };
+        from.skip()?;
+        from.left = frame.1;
+        let compressed = BufReader::with_capacity(CHUNK, &mut from);
         let decoder = Decoder::with_buffer(compressed).map_err(broken)?.single_frame();
         let mut data = BufReader::with_capacity(CHUNK, decoder);
         let mut bytes = [0; PAGE + WHICH];
@@ -190,10 +198,40 @@ impl<R: Read + Seek> Pack<R> {
             return Err(more);
         }
         let mut compressed = data.into_inner().finish();
-        match compressed.read(&mut bytes[..1]).map_err(unread)? {
-            0 => Ok(()),
-            _ => Err(more),
+        if compressed.read(&mut bytes[..1]).map_err(unread)? != 0 {
+            return Err(more);
         }
+        from.left = (*length - HASH as u64).saturating_sub(frame.0 + frame.1);
+        from.skip()?;
+        if from.hasher.finalize() == *hash { Ok(()) } else { Err(PackError::Damaged) }
+    }
+}
+
+/// Reads so much, and hashes it.
+struct Hashing<R> {
+    from: R,
+    hasher: blake3::Hasher,
+    left: u64,
+}
+
+impl<R: Read> Hashing<R> {
+    /// Past what is left.
+    fn skip(&mut self) -> Result<(), PackError> {
+        let left = self.left;
+        match io::copy(self, &mut io::sink()).map_err(unread)? == left {
+            true => Ok(()),
+            false => Err(PackError::Damaged),
+        }
+    }
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let most = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let got = self.from.read(&mut bytes[..most])?;
+        self.hasher.update(&bytes[..got]);
+        self.left -= got as u64;
+        Ok(got)
     }
 }
 

@@ -276,3 +276,44 @@ fn packs_of_older_versions_are_read() {
         assert!(restored == memory, "version {version}");
     }
 }
+
+/// A file that is read whole once, and then has a bit that is another one.
+struct Rotting {
+    file: Cursor<Vec<u8>>,
+    at: usize,
+    rewinds: u32,
+}
+
+impl std::io::Read for Rotting {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        self.file.read(bytes)
+    }
+}
+
+impl std::io::Seek for Rotting {
+    fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
+        if to == std::io::SeekFrom::Start(0) {
+            self.rewinds += 1;
+        }
+        // To be checked, for its fixed part, and then for its pages.
+        if self.rewinds == 3 {
+            self.file.get_mut()[self.at] ^= 1;
+            self.rewinds += 1;
+        }
+        self.file.seek(to)
+    }
+}
+
+#[test]
+fn what_is_unpacked_is_what_was_checked() {
+    // Noise is not compressed: a bit of it that changes is no error to who unpacks it.
+    let memory = noise(3 * PART);
+    let pages: Vec<_> = (0..(3 * PART / PAGE) as PageIndex).map(|at| of(&memory, at)).collect();
+    let (file, hash, _) = parts(&memory, &[], &pages);
+    for at in [9, PART, 2 * PART + 77, file.len() - HASH - LENGTH - 1] {
+        let rotting = Rotting { file: Cursor::new(file.clone()), at, rewinds: 0 };
+        let pack = Pack::open(rotting, &hash, &BUILD).expect("it is whole");
+        let error = apply(&mut [pack], &mut vec![0; memory.len()]).expect_err("it changed");
+        assert_eq!(error, (0, PackError::Damaged), "{at}");
+    }
+}

@@ -183,6 +183,7 @@ impl Space {
                 }
             }
             large.finish()?;
+            raw.shrink_to(RAW);
             return Ok(list);
         }
         // At one stroke, with what there is from the last time.
@@ -195,6 +196,7 @@ impl Space {
         compressor.compress_to_buffer(&raw[..], frame)?;
         out.bytes.reserve(frame.len() + list.len() + BLOCK);
         out.write_all(frame)?;
+        raw.shrink_to(RAW);
         Ok(list)
     }
 }

@@ -7,6 +7,7 @@ use super::{Error, PackDir, Shared};
 use crate::Snapshot;
 use crate::engines::EngineBuild;
 use crate::frames::FDS_MAX;
+use crate::pack::PART;
 use crate::protocol::{End, Execute, Failure, FromWorker, ToWorker};
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -99,7 +100,8 @@ impl Worker {
             if cold {
                 hand_over(&flight, flight.id, &kept).await?;
             }
-            let ran = tokio::time::timeout(timeout, follow(&mut flight, &kept, &events)).await;
+            let ran =
+                tokio::time::timeout(timeout, follow(&mut flight, &kept, cold, &events)).await;
             if let Ok(Ok(Done { saved: Some(_), .. })) = &ran {
                 process.note_warm(&key);
             }
@@ -216,10 +218,11 @@ impl Kept {
     }
 }
 
-/// From the first answer to the last.
+/// From the first answer to the last. `has_packs`: the worker was given the packs already.
 async fn follow(
     flight: &mut InFlight,
     kept: &Kept,
+    mut has_packs: bool,
     events: &mpsc::UnboundedSender<Event>,
 ) -> Result<Done, Error> {
     let mut begun = None;
@@ -233,7 +236,12 @@ async fn follow(
             FromWorker::Shown { result, .. } => {
                 let _ = events.send(Event::Result(*result));
             }
-            FromWorker::Need { id } => hand_over(flight, id, kept).await?,
+            FromWorker::Need { id } => {
+                if std::mem::replace(&mut has_packs, true) {
+                    return Err(Error::Failed("the worker asks for packs it has".to_owned()));
+                }
+                hand_over(flight, id, kept).await?;
+            }
             FromWorker::Part { id } => {
                 let bytes = body.len();
                 begun = Some(part(begun, body, kept).await?);
@@ -276,6 +284,9 @@ async fn hand_over(flight: &InFlight, id: u64, kept: &Kept) -> Result<(), Error>
 
 /// Writes a part of a large pack.
 async fn part(begun: Option<Begun>, part: Vec<u8>, kept: &Kept) -> Result<Begun, Error> {
+    if part.len() != PART {
+        return Err(Error::Failed("the worker hands over what is no part of a pack".to_owned()));
+    }
     let seq = kept.before.as_ref().map_or(0, |before| before.seq) + 1;
     let written = kept.packs.write(begun, seq, part, kept.spare.clone()).await;
     let written = written.map_err(Error::Save)?;

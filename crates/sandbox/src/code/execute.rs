@@ -100,22 +100,28 @@ impl Sandboxes {
 }
 
 impl CodeRun {
-    /// Runs `work` beside its caller: what must not be torn in two goes on without it.
-    pub(super) fn spawn<F>(
+    /// Runs `work` beside its caller: what must not be torn in two goes on without it. What it
+    /// gives beside its end is done after that was told.
+    pub(super) fn spawn<F, T>(
         work: impl FnOnce(mpsc::UnboundedSender<Event>, oneshot::Receiver<()>) -> F,
     ) -> Self
     where
-        F: Future<Output = Result<Ended>> + Send + 'static,
+        F: Future<Output = (Result<Ended>, T)> + Send + 'static,
+        T: Future<Output = ()> + Send + 'static,
     {
         let (tell, events) = mpsc::unbounded_channel();
         let (cancel, cancelled) = oneshot::channel();
         let (told, end) = oneshot::channel();
         let work = AssertUnwindSafe(work(tell, cancelled)).catch_unwind();
         tokio::spawn(async move {
-            let ended = work.await;
-            let ended = ended.unwrap_or_else(|_| Err(errors::internal("running code", "a panic")));
+            let panic = |_| (Err(errors::internal("running code", "a panic")), None);
+            let (ended, after) =
+                work.await.map_or_else(panic, |(ended, after)| (ended, Some(after)));
             // A caller that went away is not told.
             let _ = told.send(ended);
+            if let Some(after) = after {
+                after.await;
+            }
         });
         Self { events, end, _cancel: cancel }
     }
@@ -131,22 +137,28 @@ impl Execution {
         mut self,
         events: mpsc::UnboundedSender<Event>,
         cancel: oneshot::Receiver<()>,
-    ) -> Result<Ended> {
+    ) -> (Result<Ended>, impl Future<Output = ()> + Send) {
         let world = self.sandboxes.world.clone();
         let (read, mut old) = (self.read.take(), Vec::new());
         let (turn, ended) = {
             let mut stop = std::pin::pin!(self.stopped(cancel));
             let turn = tokio::select! {
                 biased;
-                error = &mut stop => return Err(error),
-                turn = self.queue.turn() => turn?,
+                error = &mut stop => Err(error),
+                turn = self.queue.turn() => turn,
             };
-            (turn, self.run_now(&world, read, events, stop, &mut old).await)
+            match turn {
+                Ok(turn) => {
+                    let ended = self.run_now(&world, read, events, stop, &mut old).await;
+                    (Some(turn), ended)
+                }
+                Err(error) => (None, Err(error)),
+            }
         };
         // The answer need not wait for this, and the next turn must: a rollback could name an old
         // pack again, whose checkpoint then goes.
-        let untidy = self.queue.was_untidy();
-        tokio::spawn(async move {
+        let untidy = turn.is_some() && self.queue.was_untidy();
+        let tidy = async move {
             let (object, context) = (self.busy.object(), &self.context);
             if untidy {
                 self.queue.forget_known();
@@ -157,8 +169,8 @@ impl Execution {
                 packs::discard(&world, object, context, &self.queue, dir, old).await;
             }
             drop((turn, self));
-        });
-        ended
+        };
+        (ended, tidy)
     }
 
     async fn run_now(

@@ -8,6 +8,7 @@ use super::live::Queue;
 use super::of_interpreters;
 use crate::errors;
 use crate::world::World;
+use interpreters::pack::PackError;
 use interpreters::{PackRef, Snapshot};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
@@ -145,7 +146,8 @@ fn sound(
     }
     match pack.check(&mut file) {
         Ok(()) => Ok(Ok(file)),
-        Err(what) => unfit(what),
+        Err(PackError::Read(what)) => Err(std::io::Error::other(what)),
+        Err(what) => unfit(what.to_string()),
     }
 }
 

@@ -25,7 +25,9 @@ impl Sandboxes {
         let binding = code.bindings.choose(request.binding.as_deref(), request.language)?;
         let build = code.engine(&binding.engine)?;
         let world = self.world.clone();
-        Ok(CodeRun::spawn(|events, cancel| run(world, request, build, events, cancel)))
+        Ok(CodeRun::spawn(|events, cancel| async move {
+            (run(world, request, build, events, cancel).await, std::future::ready(()))
+        }))
     }
 }
 
