@@ -32,6 +32,14 @@ async fn values_of_typescript() {
             "declare const nowhere: number; abstract class Q { abstract f(): void }\ntypeof Q",
             "'function'",
         ),
+        ("const same = <T>(x: T) => x; same(<number>5)", "5"),
+        ("import type { B } from './b'; let b: B = 6; b", "6"),
+        ("import path = require('path'); typeof path.join", "'function'"),
+        ("const enum Way { Up = 'up' } Way.Up", "'up'"),
+        ("namespace Deep { export namespace Er { export const x = 4 } } Deep.Er.x", "4"),
+        ("function over(a: string): void; function over(a: any) { return a } over(7 as any)", "7"),
+        ("class R { readonly #p: number = 2; get p(): number { return this.#p! } } new R().p", "2"),
+        ("let sure!: number; sure = 9; sure as const satisfies number", "9"),
     ];
     all(&mut c, &cases).await;
 }

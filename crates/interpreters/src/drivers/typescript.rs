@@ -8,6 +8,7 @@
 //! Tokens of the rewritten code stay on the lines that they came from ([`lines`]), so that the
 //! engine's line numbers are those of the user's code: no map has to be carried along.
 
+mod absent;
 mod lines;
 #[cfg(test)]
 mod tests;
@@ -42,7 +43,8 @@ static ONE: Mutex<()> = Mutex::new(());
 ///
 /// # Errors
 /// A `SyntaxError` with line and column: TypeScript that does not parse, a `return` outside of
-/// a function in TypeScript, `import` and `export` declarations (the code is a script).
+/// a function in TypeScript, `import` and `export` declarations (the code is a script), and what
+/// neither the engine nor the rewriting has (decorators, `accessor`, JSX).
 pub fn strip(code: &str) -> Result<Cow<'_, str>, CodeError> {
     if nests_too_deep(code) {
         return Ok(Cow::Borrowed(code));
@@ -107,12 +109,12 @@ fn read(code: &str) -> Read {
     let allocator = Allocator::default();
     let javascript = SourceType::script();
     let script = match attempt(&allocator, code, javascript) {
-        Ok(parsed) => return no_modules(code, &parsed.program).unwrap_or(Read::Unchanged),
+        Ok(parsed) => return no_place(code, &parsed.program).unwrap_or(Read::Unchanged),
         Err(fault) => fault,
     };
     // A module's syntax is that of a script with `await` outside of functions.
     let module = match attempt(&allocator, code, javascript.with_module(true)) {
-        Ok(parsed) => return no_modules(code, &parsed.program).unwrap_or(Read::Unchanged),
+        Ok(parsed) => return no_place(code, &parsed.program).unwrap_or(Read::Unchanged),
         Err(fault) => fault,
     };
     let typescript = SourceType::ts();
@@ -124,8 +126,14 @@ fn read(code: &str) -> Read {
         }
     };
     match second {
-        Ok(parsed) => transform(&allocator, code, parsed),
+        Ok(parsed) => match absent::first(code, &parsed.program) {
+            Some(fault) => Read::Refused(refusal(code, fault)),
+            None => transform(&allocator, code, parsed),
+        },
         Err((ts_script, ts_module)) => {
+            if let Some(fault) = absent::jsx(&allocator, code) {
+                return Read::Refused(refusal(code, fault));
+            }
             let theirs = script.at.max(module.at);
             let ours = if ts_module.at > ts_script.at { ts_module } else { ts_script };
             if ours.at > theirs { Read::Refused(refusal(code, ours)) } else { Read::Unchanged }
@@ -159,6 +167,12 @@ fn attempt<'a>(
         None if parsed.panicked => Err(Fault { at: code.len(), text: "Unexpected end".into() }),
         None => Ok(parsed),
     }
+}
+
+/// What parses, and has no place here.
+fn no_place(code: &str, program: &Program<'_>) -> Option<Read> {
+    let absent = absent::first(code, program).map(|fault| Read::Refused(refusal(code, fault)));
+    absent.or_else(|| no_modules(code, program))
 }
 
 /// The first declaration that only a module may have.

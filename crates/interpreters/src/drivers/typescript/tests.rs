@@ -131,6 +131,35 @@ fn a_script_has_no_declarations_of_modules() {
     is_left("const a = await import('./a.js')");
 }
 
+#[test]
+fn what_the_engine_has_not_is_named_with_its_line() {
+    for (code, line, named) in [
+        ("@dec class A {}", 1, "decorators"),
+        ("const a = 1\n\n@dec()\nclass A {}", 3, "decorators"),
+        ("class A {\n  @dec m() {}\n}", 2, "decorators"),
+        ("let a: number = 1\nclass A { @dec private x: number = 1 }", 2, "decorators"),
+        ("class A {\n  constructor(@dec private x: number) {}\n}", 2, "decorators"),
+        ("(@dec class {})", 1, "decorators"),
+        ("class A {\n  accessor x = 1 }", 2, "accessor"),
+        ("class A {\n  accessor x: number = 1 }", 2, "accessor"),
+        ("const e = <div>hello</div>", 1, "JSX"),
+        ("let n: number = 1\nconst e = <div class=\"a\">{n}</div>", 2, "JSX"),
+        ("1\n2\n;<A.B />", 3, "JSX"),
+        ("f(\n<></>)", 2, "JSX"),
+        ("await g(<a>{<b/>}</a>)", 1, "JSX"),
+        ("let a: number = 1\nexport = a", 2, "export ="),
+    ] {
+        let error = refused(code);
+        assert_eq!((error.name.as_str(), error.line_number), ("SyntaxError", Some(line)), "{code}");
+        assert!(error.message.contains(named), "{code}: {}", error.message);
+    }
+    for code in ["'@dec </a>'", "/* @dec */ accessor = 1", "a </b>/.exec(c)", "'<a/>'"] {
+        is_left(code);
+    }
+    assert_eq!(made("(<T>(x: T) => x)('</a>')").trim(), "((x) => x)(\"</a>\");");
+    assert_eq!(made("<number>5").trim(), "5;");
+}
+
 /// Deep and long code may be refused, left or rewritten; it must not end the process, nor take
 /// more than a moment.
 #[test]
