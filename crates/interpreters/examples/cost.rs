@@ -80,6 +80,7 @@ fn job(code: &str) -> Execution {
         memory_bytes: MEMORY,
         output_max: 1 << 20,
         room: Room::UNLIMITED,
+        kept: true,
     }
 }
 

@@ -21,6 +21,9 @@ pub enum Stop {
     /// It trapped: what the trap is called.
     #[error("the interpreter broke down: {0}")]
     Trap(String),
+    /// What it ran took from it what it needs to run anything more.
+    #[error("the code broke what the interpreter itself needs: nothing could run after it")]
+    Broken,
     /// It answered what its driver cannot have sent, or lacks what its driver needs.
     #[error("the interpreter's driver failed: {0}")]
     Driver(String),

@@ -2,6 +2,8 @@
 
 #[path = "perl/answers.rs"]
 mod answers;
+#[path = "perl/breaks.rs"]
+mod breaks;
 mod kit;
 #[path = "perl/limits.rs"]
 mod limits;

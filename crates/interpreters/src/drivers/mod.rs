@@ -7,7 +7,8 @@
 //! A request is JSON: `{"code", "env", "cwd", "seed", "line"}`; `env` is the whole environment,
 //! `seed` an integer below 2^53 on the first execution of a context made from a base and null
 //! otherwise, `line` what the code is called in tracebacks. An answer is JSON: `{"cwd", "result",
-//! "error"}`, the latter two `types::RichResult` and `types::CodeError` or null. Output needs
+//! "error"}`, the latter two `types::RichResult` and `types::CodeError` or null; `"broken": true` beside them says
+//! that the code took from the driver what it needs to run any other. Output needs
 //! nothing of the driver but a flush before it answers: it is taken from file descriptors 1 and 2.
 
 pub mod typescript;

@@ -17,6 +17,9 @@ pub(super) struct Answer {
     pub cwd: String,
     pub result: Option<RichResult>,
     pub error: Option<CodeError>,
+    /// The driver can run nothing more.
+    #[serde(default)]
+    pub broken: bool,
     /// Not all of the result is here.
     #[serde(skip)]
     pub cut: bool,
@@ -28,6 +31,8 @@ struct Lean {
     cwd: String,
     result: Option<LeanResult>,
     error: Option<CodeError>,
+    #[serde(default)]
+    broken: bool,
 }
 
 #[derive(Deserialize)]
@@ -60,7 +65,7 @@ impl Answer {
             error.traceback.truncate(LINES_MAX);
             error
         });
-        Ok(Answer { cwd: lean.cwd, result, error, cut })
+        Ok(Answer { cwd: lean.cwd, result, error, broken: lean.broken, cut })
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Execution {
     pub output_max: usize,
     /// What the workspace may grow by.
     pub room: Room,
+    /// More is to run in the same interpreter: where it could not, this counts as not run.
+    pub kept: bool,
 }
 
 /// How an execution ended.
@@ -106,6 +108,7 @@ impl Instance {
         };
         let answer = answer.and_then(|bytes| Answer::read(&bytes));
         let answer = match answer {
+            Ok(answer) if answer.broken && job.kept => Err(Stop::Broken),
             Ok(answer) if self.live.store.data().limits.refused => {
                 self.goes_on(&job.env, answer, &meter, &output).await
             }
@@ -129,7 +132,7 @@ impl Instance {
             room: self.live.store.data_mut().wasi.end_room(),
         };
         match answer {
-            Ok(Answer { cwd, result, error, cut }) => {
+            Ok(Answer { cwd, result, error, cut, .. }) => {
                 self.dead = false;
                 let truncated = outcome.truncated || cut;
                 Outcome { result, error, cwd, truncated, ..outcome }
@@ -214,7 +217,7 @@ fn as_error(stop: &Stop) -> CodeError {
     let name = match stop {
         Stop::Exit(_) => "SystemExit",
         Stop::Timeout(_) | Stop::Memory(_) | Stop::Stack => "ExecutionLimitError",
-        Stop::Trap(_) | Stop::Driver(_) => "EngineError",
+        Stop::Trap(_) | Stop::Broken | Stop::Driver(_) => "EngineError",
     };
     CodeError {
         name: name.to_owned(),

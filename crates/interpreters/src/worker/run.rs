@@ -87,6 +87,7 @@ async fn execute(
         memory_bytes: job.memory_bytes,
         output_max: job.output_max,
         room: job.room,
+        kept: job.keep,
     };
     let tell = Tell { id: job.id, out: server.out.clone() };
     // Dropped here, the instance is gone with this: what stopped in the middle is not used again.

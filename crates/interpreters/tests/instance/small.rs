@@ -217,6 +217,7 @@ pub fn job(code: &str) -> Execution {
         memory_bytes: 16 * MIB,
         output_max: 1 << 20,
         room: Room::UNLIMITED,
+        kept: true,
     }
 }
 

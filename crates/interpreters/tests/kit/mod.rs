@@ -207,6 +207,7 @@ impl Context {
             memory_bytes: self.engine.memory_bytes,
             output_max: self.output_max,
             room: Room::UNLIMITED,
+            kept: true,
         };
         let outcome = instance.execute(&job, Box::new(taken.clone())).await;
         if outcome.stopped.is_none() {
@@ -264,4 +265,19 @@ pub async fn all(context: &mut Context, cases: &[(&str, &str)]) {
         let ran = context.run(code).await;
         assert_eq!(ran.text(), *text, "{code}");
     }
+}
+
+/// Runs code that does its worst to what the interpreter needs. Afterwards other code is run and
+/// answered, values and errors, in new instances too; gives what became of the first.
+pub async fn goes_on(context: &mut Context, code: &str, probe: (&str, Value), error: &str) -> Ran {
+    let ran = context.run(code).await;
+    for _ in 0..2 {
+        let next = context.run(probe.0).await;
+        assert_eq!(next.json(), Some(probe.1.clone()), "after {code}: {ran:?}");
+        let next = context.run(error).await;
+        assert!(next.error().message.starts_with('x'), "after {code}: {next:?}");
+        assert!(!next.rolled_back(), "after {code}: {next:?}");
+        context.evict();
+    }
+    ran
 }

@@ -3,12 +3,14 @@
 # has a name that code of the guest could change.
 
 # The guest's code is compiled here, where no variable of the driver is in sight. The first
-# argument is code of ours, which takes the guest's variables and its code from the others.
+# argument is code of ours, which takes the guest's variables and its code from the others. What
+# that code needs is in force here, and not asked for by name: names are the guest's.
 package main;
 
 sub Sandkeep::enter {
     use utf8;
-    use feature qw(say state);
+    use feature qw(say state refaliasing);
+    no warnings 'experimental::refaliasing';
     eval shift;
 }
 
@@ -38,6 +40,7 @@ my $LIMIT = 1 << 20;
 my $DEPTH = 64;
 my $FRAMES = 40;
 my $INT = 2**53 - 1;
+my $SOUND = '{"text":"[1, 0.5, \"a\", undef]","json":[1,0.5,"a",null]}';
 my $UNKNOWN = '{"cwd":"/workspace","result":null,"error":{"name":"PerlError",'
     . '"message":"the result cannot be shown","traceback":[]}}';
 my %ESCAPES = ('"' => '\\"', '\\' => '\\\\', "\n" => '\\n', "\r" => '\\r', "\t" => '\\t');
@@ -46,15 +49,24 @@ my @FORMS = (['to_html', 'text/html'], ['to_svg', 'image/svg+xml'], ['to_png', '
 
 my ($emit, $enter) = (\&Sandkeep::emit, \&Sandkeep::enter);
 delete @Sandkeep::{qw(emit enter)};
-# Operators, and no subs that code could undefine.
+# Operators where there are some, as code may undefine subs; else it is seen where they are gone.
 my $blessed = sub { builtin::blessed($_[0]) };
 my $base64 = \&MIME::Base64::encode_base64;
 my $getcwd = \&Cwd::getcwd;
+my ($is_utf8, $decode, $is_number, $read_only) =
+    (\&utf8::is_utf8, \&utf8::decode, \&builtin::created_as_number, \&Internals::SvREADONLY);
+# What the code that is compiled for each run names.
+my $names = \%main::;
+my %named = map { $_ => \$names->{$_} } '_', '@';
 my $stdin = *STDIN{IO};
 my %PRAGMAS = map { $_ => $INC{$_} } grep { /\A(?:feature|strict|utf8|warnings)\.pm\z/ } keys %INC;
 
 # The guest's variables that were declared outside of blocks: name with sigil => reference.
 my %lexicals;
+# Names of these variables, and of globals, that came with the run before.
+my @fresh;
+# Whether its code may have taken away what runs need.
+my $suspected;
 # The environment as it was last given.
 my $given;
 # Names with sigil that `our` declared there.
@@ -64,11 +76,11 @@ my ($handler, $raised, $place, @frames);
 # The status that the guest wants to exit with.
 my $status;
 
-my ($quote, $lossless, $notation, $shown, $result, $failure, $locals, $hook, $run);
+my ($quote, $lossless, $notation, $shown, $result, $failure, $locals, $compile, $check, $hook, $run);
 
 # Whether a text holds what no reader takes: lone surrogates, or what is beyond Unicode.
 my $unfit = sub {
-    return utf8::is_utf8($_[0]) && $_[0] =~ tr/\x{d800}-\x{dfff}\x{110000}-\x{7fffffff}//;
+    return $is_utf8->($_[0]) && $_[0] =~ tr/\x{d800}-\x{dfff}\x{110000}-\x{7fffffff}//;
 };
 
 $quote = sub {
@@ -101,7 +113,7 @@ $lossless = sub {
     }
     die 'glob' if ref \$value eq 'GLOB';
     return $value ? 'true' : 'false' if builtin::is_bool($value);
-    if (builtin::created_as_number($value)) {
+    if ($is_number->($value)) {
         die 'number' if $value != $value || $value - $value != 0;
         # Integers are written with all their digits, and other numbers of that size are not.
         if ("$value" =~ /\A-?[0-9]+\z/) {
@@ -137,7 +149,7 @@ $notation = sub {
             return '\\' . $notation->($$value, $depth + 1, $size);
         }
     }
-    return "$value" if ref $value || ref \$value eq 'GLOB' || builtin::created_as_number($value);
+    return "$value" if ref $value || ref \$value eq 'GLOB' || $is_number->($value);
     return $value ? '!!1' : '!!0' if builtin::is_bool($value);
     die 'long' if ($$size += length $value) > $LIMIT;
     my $text = $value;
@@ -233,68 +245,111 @@ $failure = sub {
         . ($number ? ',"lineNumber":' . (0 + $number) : '') . '}';
 };
 
-# Names that code may have declared outside of blocks: too many rather than too few.
+# Names that code may have declared outside of blocks: too many rather than too few, but none
+# that no variable can have.
 $locals = sub {
     my ($code, $keyword) = @_;
     my %names;
     while ($code =~ /\b$keyword\s*(\([^()]*\)|[\$\@%]\s*[^\W\d]\w*)/g) {
         my $list = $1;
-        $names{"$1$2"} = 1 while $list =~ /([\$\@%])\s*([^\W\d]\w*)/g;
+        $names{"$1$2"} = 1 while $list =~ /([\$\@%])\s*(?!_\b)([^\W\d]\w*)/g;
     }
     return sort keys %names;
+};
+
+# Runs code where these variables and globals of the guest are in sight: its value and its error.
+$compile = sub {
+    my ($lexicals, $globals, $code) = @_;
+    my $text = join '',
+        (map { "\\my $_ = shift \@_;" } @$lexicals),
+        (map { "our $_;" } @$globals),
+        'scalar(eval shift @_), $@';
+    my ($value, $error) = $enter->($text, (map { $lexicals{$_} } @$lexicals), $code);
+    # Our part did not even begin.
+    return ($value, $error // ($@ || 'the interpreter lost what it needs to run code'));
+};
+
+# Whether code can be run and answered after the run before. It is tried where there is reason to.
+$check = sub {
+    for my $name (keys %named) {
+        return unless exists $names->{$name} && \$names->{$name} == $named{$name};
+    }
+    return if $read_only->($names);
+    for my $needed ($is_utf8, $decode, $is_number) {
+        return unless defined &$needed;
+    }
+    return 1 unless @fresh || $suspected;
+    local ($@, $_, $,, $\, $", $/, $;) = ('', undef, undef, undef, ' ', "\n", "\034");
+    local $SIG{__DIE__};
+    my ($value, $error) = $compile->(
+        [grep { exists $lexicals{$_} } @fresh],
+        [grep { $globals{$_} } @fresh],
+        "[1, 0.5, 'a', undef]",
+    );
+    return if length $error || $result->($value) ne $SOUND;
+    return 1 unless $suspected;
+    $SIG{__DIE__} = $hook;
+    # Code may have made `die` something else.
+    (undef, $error) = $compile->([], [], "#line 1 \"<check>\"\n1 / !1");
+    return $failure->($error, '<check>') =~ /\A\{"name":"PerlError","message":"[^"]* zero",/;
 };
 
 $run = sub {
     my ($code, $environment, $cwd, $seed, $line) = @_;
     local ($@, $_, $,, $\, $", $/, $;) = ('', undef, undef, undef, ' ', "\n", "\034");
+    # Set while it runs, they would be in force for the driver's own calls.
+    local ($^P, $^H, ${^MAX_NESTED_EVAL_BEGIN_BLOCKS}) = (0, $^H, 1000);
     srand $seed if length $seed;
     chdir $cwd or chdir '/workspace' or chdir '/';
     my %wanted = map { split /=/, $_, 2 } split /\0/, $environment;
-    if ($given) {
-        # What the code itself changed stays: only what is given in another way is changed.
-        exists $wanted{$_} or delete $main::ENV{$_} for keys %$given;
-        for (keys %wanted) {
-            next if exists $given->{$_} && $given->{$_} eq $wanted{$_};
-            $main::ENV{$_} = $wanted{$_};
+    # Code may have tied it, or made it read-only.
+    eval {
+        local $SIG{__DIE__};
+        if ($given) {
+            # What the code itself changed stays: only what is given in another way is changed.
+            exists $wanted{$_} or delete $main::ENV{$_} for keys %$given;
+            for (keys %wanted) {
+                next if exists $given->{$_} && $given->{$_} eq $wanted{$_};
+                $main::ENV{$_} = $wanted{$_};
+            }
+        } else {
+            my %environment = %wanted;
+            *main::ENV = \%environment;
         }
-    } else {
-        my %environment = %wanted;
-        *main::ENV = \%environment;
-    }
+    };
     $given = \%wanted;
 
     my @names = $locals->($code, '(?:my|state)');
-    my @kept = sort keys %lexicals;
-    my $text = join '',
-        "use feature 'refaliasing'; no warnings 'experimental::refaliasing';",
-        (map { "\\my $_ = shift \@_;" } @kept),
-        (map { "our $_;" } sort keys %globals),
-        "no feature 'refaliasing'; scalar(eval shift \@_), \$\@";
+    my %possible = map { $_ => 1 } @names;
     # Variables exist once the code is compiled, and are taken then, whatever becomes of the run.
     my %taken;
     no strict 'refs';
     local ${'Sandkeep::take'} = sub {
         my ($package, %found) = @_;
-        for my $name (keys %found) {
-            my ($sigil, $word) = (substr($name, 0, 1), $package . '::' . substr $name, 1);
+        for my $name (grep { $possible{$_} } keys %found) {
+            my ($sigil, $word) = (substr($name, 0, 1), substr $name, 1);
+            my $type = builtin::reftype($found{$name}) // next;
+            next unless $sigil eq '@' ? $type eq 'ARRAY' : $sigil eq '%' ? $type eq 'HASH' : $type =~ /\A(?:SCALAR|REF|LVALUE|VSTRING|GLOB|REGEXP)\z/;
+            # Some globals are those of main in every package.
+            $word = ($word =~ /\A(?:ARGV|ENV|INC|SIG|STD(?:IN|OUT|ERR))\z/ ? 'main' : $package) . "::$word";
             my $global = $sigil eq '$' ? \$$word : $sigil eq '@' ? \@$word : \%$word;
             $taken{$name} = $found{$name} if $found{$name} != $global;
         }
     };
     my $taking = join ',', '__PACKAGE__', map { "'$_', \\$_" } @names;
-    $taking = @names ? "\n;BEGIN { no strict; no warnings; \$Sandkeep::take->($taking) }" : '';
+    # Without strict variables and warnings; `no` would go by names.
+    my $lax = 'BEGIN { $^H &= ~0x400; ${^WARNING_BITS} = \'\' }';
+    $taking = @names ? "\n;BEGIN { $lax \$Sandkeep::take->($taking) }" : '';
     my ($value, $error);
     ($status, $raised, $place, @frames) = ();
     my $mine = $handler // $hook;
     {
         local $SIG{__DIE__} = $mine;
         sandkeep_exit: for my $tail ($taking, '') {
-            my @arguments = ((map { $lexicals{$_} } @kept), "#line 1 \"$line\"\n$code$tail");
-            # What our part of the text needs, whatever became of its names.
-            @main::INC{keys %PRAGMAS} = values %PRAGMAS;
-            ($value, $error) = $enter->($text, @arguments);
-            # Our part did not even begin.
-            $error //= $@ || 'the interpreter lost what it needs to run code';
+            # Code that cleared it can still ask for them.
+            eval { @main::INC{keys %PRAGMAS} = values %PRAGMAS };
+            ($value, $error) =
+                $compile->([sort keys %lexicals], [sort keys %globals], "#line 1 \"$line\"\n$code$tail");
             # Code that ends too early is to hear of its own last line, not of ours.
             last unless length $tail && !ref $error && $error =~ /, at (?:EOF|end of line)$/m
                 && $error =~ /\QExecution of $line aborted due to compilation errors.\E\n\z/;
@@ -306,12 +361,19 @@ $run = sub {
     }
     my $failed = ref $error || length($error // '');
     # What was not read of this input is not of the next one.
-    1 while read $stdin, my $rest, 1 << 16;
-    $stdin->clearerr;
+    eval {
+        local $SIG{__DIE__};
+        1 while read $stdin, my $rest, 1 << 16;
+        $stdin->clearerr;
+    };
+    my @ours = $locals->($code, 'our');
+    @fresh = ((grep { !exists $lexicals{$_} } keys %taken), (grep { !$globals{$_} } @ours));
+    # What is mostly in code that takes these away; searched for, as patterns take their time in long code.
+    $suspected = index($code, '::') >= 0 || index($code, '*') >= 0 || index($code, '^') >= 0;
     @lexicals{ keys %taken } = values %taken;
-    $globals{$_} = 1 for $locals->($code, 'our');
+    $globals{$_} = 1 for @ours;
     delete $globals{$_} for keys %taken;
-    delete $lexicals{$_} for grep { !exists $taken{$_} } $locals->($code, 'our');
+    delete $lexicals{$_} for grep { !exists $taken{$_} } @ours;
 
     my $answer = eval {
         local $SIG{__DIE__};
@@ -323,7 +385,7 @@ $run = sub {
         }
         my $shown = !$failed && defined $value ? $result->($value) : 'null';
         my $here = eval { $getcwd->() } // '/workspace';
-        utf8::decode($here);
+        $decode->($here);
         '{"cwd":' . $quote->($here) . ",\"result\":$shown,\"error\":" . ($failed || 'null') . '}';
     };
     return $answer;
@@ -351,9 +413,10 @@ my $publish = sub {
 *main::display = $display;
 my $guarded;
 $guarded = sub {
-    my $answer = eval { $run->(@_) };
+    my $answer = eval { $run->(@_) } // $UNKNOWN;
     $publish->($guarded);
-    return $answer // $UNKNOWN;
+    substr $answer, -1, 1, ',"broken":true}' unless eval { $check->() };
+    return $answer;
 };
 $publish->($guarded);
 1;
