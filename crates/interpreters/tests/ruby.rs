@@ -2,6 +2,8 @@
 
 #[path = "ruby/answers.rs"]
 mod answers;
+#[path = "ruby/breaks.rs"]
+mod breaks;
 mod kit;
 #[path = "ruby/limits.rs"]
 mod limits;

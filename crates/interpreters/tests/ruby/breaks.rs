@@ -1,0 +1,78 @@
+use super::context;
+use crate::kit::goes_on;
+use serde_json::json;
+
+const PROBE: &str = "[41 + 1, 0.5, 'aé', nil]";
+
+#[tokio::test]
+async fn code_that_redefines_what_all_objects_have_changes_no_answer() {
+    for code in [
+        "class BasicObject; def ==(o) = raise; def equal?(o) = raise('mine'); def ! = raise; end; 1",
+        "class NilClass; def equal?(o) = raise; def nil? = raise; def ==(o) = raise; end; 1",
+        "class TrueClass; def equal?(o) = raise; end; class FalseClass; def equal?(o) = raise; end; 1",
+        "class Object; def to_s = raise; def hash = raise; end; 1",
+        "class Exception; def self.===(o) = false; def backtrace = raise; end; 1",
+        "class Module; def ===(o) = false; def name = raise; end; 1",
+        "class Exception; def cause = raise; def self.exception(*) = raise('never'); end; 1",
+        "class IO; def read(*) = raise; def flush = raise; def write(*) = raise; end; 1",
+        "$stdout = Object.new; def $stdout.write(*) = raise; $stderr = $stdout; 1",
+        "STDIN.close; $stdin = nil; 1",
+        "def Dir.pwd = raise; def Dir.chdir(*) = raise; 1",
+        "def ENV.[]=(*) = raise; def ENV.delete(*) = raise; def ENV.replace(*) = raise; 1",
+        "Object.constants.each { |c| Object.send(:remove_const, c) rescue 0 }; 1",
+        "ObjectSpace.each_object(Module) { |m| m.freeze rescue 0 }; 1",
+        "at_exit { exit! }; END { abort 'mine' }; trap('EXIT') { exit! }; 1",
+        "ObjectSpace.each_object(String) { |s| s.clear rescue 0 }; nil",
+        "ObjectSpace.each_object(BasicObject) { |o| o.instance_variable_set(:@given, 5) rescue 0 }; 1",
+        "ObjectSpace.each_object(Class) { |m| m.send(:define_method, :run) { 'mine' } rescue 0 if m.singleton_class? }; 1",
+        "ObjectSpace.each_object(Class) { |m| m.send(:undef_method, :run) rescue 0 if m.singleton_class? }; 1",
+        "class Hash; def self.[](*) = raise; def ==(o) = raise; undef_method :each_key; undef_method :key?; end; 1",
+        "class Method; def call(*) = raise; undef_method :unbind; end; 1",
+        "class << self; undef_method :display; end; undef eval rescue 0; 1",
+        "class Array; undef_method :join; undef_method :<<; undef_method :length; undef_method :[]; end; nil",
+        "class String; undef_method :+; def bytesize = raise; def encoding = raise; def dup = raise; end; nil",
+        "class String; def self.new(*) = raise; def encode(*) = raise; def scrub(*) = raise; def to_s = raise; end; nil",
+        "class Integer; %i[- < > == to_s].each { |m| undef_method m }; end; nil",
+        "module Comparable; def between?(*) = raise; end; class Float; def finite? = raise; def to_s = raise; end; 1",
+    ] {
+        let ran = goes_on(&mut context(), code, (PROBE, json!([42, 0.5, "aé", null])), RAISE).await;
+        assert!(!ran.rolled_back(), "{code}: {ran:?}");
+    }
+}
+
+/// In words that hardly any redefinition is in the way of.
+const RAISE: &str = "raise 'x'";
+
+#[tokio::test]
+async fn errors_are_told_whatever_became_of_errors() {
+    let mut c = context();
+    let code = "class Exception; def self.===(o) = false; def message = raise; def backtrace = raise; end; 1";
+    c.run(code).await.text();
+    for _ in 0..2 {
+        let ran = c.again("raise 'x'").await;
+        assert_eq!((ran.error().name.as_str(), ran.rolled_back()), ("RuntimeError", false));
+        assert_eq!(c.again("return 5").await.error().name, "LocalJumpError");
+        assert_eq!(c.again("1 + 1").await.text(), "2");
+    }
+}
+
+#[tokio::test]
+async fn code_that_takes_away_what_answers_are_made_with_has_not_run() {
+    let mut c = context();
+    c.run("x = 1").await.text();
+    for code in [
+        "x = 2; ObjectSpace.each_object(Array) { |s| s.clear rescue 0 }; ObjectSpace.each_object(Hash) { |s| s.clear rescue 0 }; nil",
+        "x = 2; class UnboundMethod; def bind_call(*) = raise; end; nil",
+        "x = 2; class UnboundMethod; undef_method :bind_call; end; nil",
+        "x = 2; class RubyVM::InstructionSequence; def self.translate(i) = raise('mine'); end; 1",
+        "x = 2; TracePoint.new(:call) { raise 'mine' }.enable; 1",
+        "x = 2; set_trace_func(proc { raise 'mine' }); 1",
+        "x = 2; ObjectSpace.each_object(Module) { |m| (m.instance_methods(false) + m.private_instance_methods(false)) \
+           .each { |n| m.send(:remove_method, n) rescue 0 } }; 1",
+    ] {
+        let ran = goes_on(&mut c, code, (PROBE, json!([42, 0.5, "aé", null])), RAISE).await;
+        assert!(ran.rolled_back(), "{code}: {ran:?}");
+        assert_eq!(ran.error().name, "EngineError", "{code}");
+        assert_eq!(c.run("x").await.text(), "1", "after {code}");
+    }
+}
