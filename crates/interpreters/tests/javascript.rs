@@ -2,6 +2,8 @@
 
 #[path = "javascript/answers.rs"]
 mod answers;
+#[path = "javascript/breaks.rs"]
+mod breaks;
 #[path = "javascript/files.rs"]
 mod files;
 mod kit;

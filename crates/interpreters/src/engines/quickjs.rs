@@ -45,6 +45,22 @@ const SOURCES: &[&str] = &[
     "quickjs.h",
 ];
 
+/// Where the value of a script that may await is put into an object.
+macro_rules! async_value {
+    (old) => {
+        "        if (!s->is_module) {\n            if (fd->func_kind == JS_FUNC_ASYNC) {\n                \
+         emit_op(s, OP_object);"
+    };
+    (new) => {
+        "        if (!s->is_module) {\n            if (fd->func_kind == JS_FUNC_ASYNC) {\n                \
+         emit_op(s, OP_special_object);\n                \
+         emit_u8(s, OP_SPECIAL_OBJECT_NULL_PROTO);\n                \
+         emit_op(s, OP_get_loc);\n                emit_u16(s, fd->eval_ret_idx);\n                \
+         emit_op(s, OP_define_field);\n                emit_atom(s, JS_ATOM_value);\n            \
+         } else if (0) {\n                emit_op(s, OP_object);"
+    };
+}
+
 /// Changes to quickjs.c: a place that must be there once, and what stands before or in place
 /// of it afterwards.
 const PATCHES: &[(&str, &str)] = &[
@@ -74,6 +90,10 @@ const PATCHES: &[(&str, &str)] = &[
          int done = sandkeep_redefine_global(ctx, prop, def_flags);\n    \
          if (done)\n        return done < 0 ? -1 : 0;",
     ),
+    // The value of a script that may await comes in an object: in one without a prototype, so that
+    // what code defines for all objects (`then`, `value`) does not take it. Two places.
+    (concat!("        }\n\n", async_value!(old)), concat!("        }\n\n", async_value!(new))),
+    (concat!("    } else {\n", async_value!(old)), concat!("    } else {\n", async_value!(new))),
 ];
 
 const FLAGS: &[&str] = &[

@@ -87,8 +87,6 @@ async fn code_cannot_break_the_driver() {
     let mut c = context();
     c.run("Object.defineProperty(Object.prototype, 'value', {get() { return 66 }, set() {}, configurable: true}); 1")
         .await;
-    assert!(c.again("6 * 7").await.error().message.contains("the value is lost"));
-    c.run("delete Object.prototype.value").await;
     assert_eq!(c.again("6 * 7").await.text(), "42");
     let gone = "[typeof SharedArrayBuffer, typeof Atomics].join()";
     assert_eq!(context().run(gone).await.text(), "'undefined,undefined'");

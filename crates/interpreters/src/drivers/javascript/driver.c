@@ -290,17 +290,14 @@ static JSValue run(const char *code, size_t length, const char *name)
     JSValue result = JS_PromiseResult(user, promise);
     switch (JS_PromiseState(user, promise)) {
     case JS_PROMISE_FULFILLED: {
-        /* Its own property, whatever all objects have of that name. */
+        /* A box without a prototype, so that nothing that all objects have takes its place. */
         JSPropertyDescriptor own = { .value = JS_UNDEFINED, .getter = JS_UNDEFINED, .setter = JS_UNDEFINED };
         JSAtom name = JS_NewAtom(user, "value");
         int found = name == JS_ATOM_NULL ? -1 : JS_GetOwnProperty(user, &own, result, name);
         JS_FreeAtom(user, name);
         JS_FreeValue(user, result);
-        if (found < 0)
+        if (found <= 0)
             return JS_EXCEPTION;
-        if (!found)
-            return JS_ThrowPlainError(user, "the value is lost: something is defined for all objects "
-                                      "that takes it");
         JS_FreeValue(user, own.getter);
         JS_FreeValue(user, own.setter);
         return own.value;
@@ -368,8 +365,18 @@ uint64_t EXPORT(sandkeep_execute)(char *text, size_t length)
     whole = JS_UNDEFINED;
     JSValue arguments[] = {value, JS_NewString(host, name), JS_NewBool(host, leaving),
                            JS_NewInt32(host, exit_code)};
-    set_answer(JS_Call(host, threw || leaving ? answer_error : answer_value, JS_UNDEFINED,
-                       countof(arguments), (JSValueConst *)arguments));
+    int has_left = leaving;
+    JSValue told = JS_Call(host, threw || leaving ? answer_error : answer_value, JS_UNDEFINED,
+                           countof(arguments), (JSValueConst *)arguments);
+    if (JS_IsException(told) && leaving && !has_left) {
+        /* Code of the value's own, which was asked to describe it, wants to exit. */
+        JS_FreeValue(host, JS_GetException(host));
+        arguments[2] = JS_NewBool(host, 1);
+        arguments[3] = JS_NewInt32(host, exit_code);
+        told = JS_Call(host, answer_error, JS_UNDEFINED, countof(arguments),
+                       (JSValueConst *)arguments);
+    }
+    set_answer(told);
     JS_FreeValue(user, value);
     JS_FreeValue(host, arguments[1]);
     /* What describing left behind, as a custom inspection that waits for something. */
