@@ -10,6 +10,7 @@ use std::process::Command;
 /// The driver's files, which are compiled with the sources.
 pub(crate) const DRIVER: &[(&str, &str)] = &[
     ("driver.c", include_str!("../drivers/javascript/driver.c")),
+    ("alloc.c", include_str!("../drivers/javascript/alloc.c")),
     ("paths.h", include_str!("../drivers/javascript/paths.h")),
     ("natives.h", include_str!("../drivers/javascript/natives.h")),
     ("loop.h", include_str!("../drivers/javascript/loop.h")),
@@ -21,7 +22,7 @@ pub(crate) const DRIVER: &[(&str, &str)] = &[
 ];
 
 /// What is compiled beside the driver, which includes quickjs.c.
-const UNITS: &[&str] = &["driver.c", "libregexp.c", "libunicode.c", "dtoa.c"];
+const UNITS: &[&str] = &["driver.c", "alloc.c", "libregexp.c", "libunicode.c", "dtoa.c"];
 
 /// What of the sources is used: their names and contents make the pinned hash.
 const SOURCES: &[&str] = &[

@@ -72,6 +72,40 @@ async fn memory_has_an_end() {
 }
 
 #[tokio::test]
+async fn nearly_all_memory_can_be_used_and_be_used_again() {
+    for (code, text) in [
+        ("new Uint8Array(56 << 20).length", (56 << 20).to_string()),
+        ("'x'.repeat(56 << 20).length", (56 << 20).to_string()),
+        ("const a = []; for (let i = 0; i < 4e6; i++) a.push(i); a.length", "4000000".into()),
+        ("Array.from({ length: 4e6 }, (_, i) => i).length", "4000000".into()),
+        (
+            "let n = 0; for (let i = 1; i < 56; i++) n += new Uint8Array(i << 20).length; n",
+            (1540u64 << 20).to_string(),
+        ),
+        (
+            "const s = []; for (let i = 0; i < 3e5; i++) s.push({}); s.length = 0; \
+             new Uint8Array(40 << 20).length",
+            (40 << 20).to_string(),
+        ),
+    ] {
+        let mut c = context();
+        assert_eq!(c.run(code).await.text(), text, "{code}");
+        assert!(c.run("1").await.outcome.usage.memory_bytes <= super::MEMORY);
+    }
+}
+
+/// Memory that is zero from the start is not written to, and takes no room.
+#[tokio::test]
+async fn zeros_are_not_kept() {
+    let mut c = context();
+    c.run("var zeros = new Uint8Array(50 << 20); zeros[1 << 20] = 5; 1").await.text();
+    assert!(c.stored() < 64 << 10, "{}", c.stored());
+    assert_eq!(c.again("zeros[1 << 20] + zeros.reduce((a, b) => a + b)").await.text(), "10");
+    c.run("zeros.fill(7); zeros = null; 1").await.text();
+    assert_eq!(c.again("new Uint8Array(50 << 20).some((byte) => byte)").await.text(), "false");
+}
+
+#[tokio::test]
 async fn what_fills_its_memory_leaves_a_context_that_works() {
     let mut c = context();
     c.run("let x = 1; var held = new Array(1000).fill({ some: 'thing' })").await;

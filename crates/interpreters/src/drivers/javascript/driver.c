@@ -25,6 +25,9 @@
 __attribute__((import_module("sandkeep"), import_name("emit"))) void
 sandkeep_emit(const char *bytes, size_t length);
 
+/* alloc.c */
+void settle(void);
+
 static JSRuntime *runtime;
 static JSContext *user, *host;
 /* Functions of the host realm's script, and the objects of the user realm's. */
@@ -195,6 +198,7 @@ int EXPORT(sandkeep_boot)(void)
     JS_FreeValue(user, objects);
     JS_FreeValue(host, functions);
     JS_RunGC(runtime);
+    settle();
     return 0;
 }
 
