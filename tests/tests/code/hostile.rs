@@ -35,6 +35,11 @@ fn worst(language: &str) -> &'static [(&'static str, Comes)] {
             ("process.kill(process.pid, 'SIGKILL')", Error),
             ("require('child_process').fork('x')", Error),
             ("new Worker('x')", Error),
+            ("Object.prototype.then = () => {}; throw 1", Error),
+            (
+                "Object.defineProperty(Object.prototype, 'value', { set() { throw 1 } }); throw 1",
+                Error,
+            ),
         ],
         "python" => &[
             (
@@ -71,6 +76,8 @@ fn worst(language: &str) -> &'static [(&'static str, Comes)] {
             ("exit!", Back),
             ("abort 'no'", Error),
             ("Process.kill(:KILL, Process.pid); raise 'still here'", Either),
+            ("class UnboundMethod; undef_method :bind_call; end", Back),
+            ("x = 2; set_trace_func(proc { raise 'no' }); x", Back),
             ("fork", Error),
             ("exec 'true'", Error),
             ("Process.spawn('true')", Error),
@@ -87,6 +94,8 @@ fn worst(language: &str) -> &'static [(&'static str, Comes)] {
             ("my @a; push @a, 'x' x 1_000_000 while 1", Back),
             ("exit 3", Error),
             ("CORE::exit(3)", Back),
+            ("%main:: = ()", Back),
+            ("delete $main::{$_} for keys %main::", Back),
             ("require POSIX; POSIX::_exit(3)", Error),
             ("kill 9, $$; die 'still here'", Either),
             ("defined fork or die", Error),

@@ -26,6 +26,10 @@ async fn nothing_is_there_and_nothing_is_kept() {
     }
     let all = server.get("/v1/sandboxes").await.expect(200);
     assert_eq!(all["sandboxes"], json!([]));
+    // What is thrown away may break.
+    let breaks = json!({ "code": "%main:: = (); 5", "language": "perl" });
+    let answer = server.post("/v1/execute", breaks).await.expect(200);
+    assert_eq!((text(&answer), &answer["rolledBack"]), ("5", &json!(false)));
     let limited = json!({ "code": JAVASCRIPT.spin, "language": "javascript", "timeoutMs": 200 });
     let answer = server.post("/v1/execute", limited).await.expect(200);
     assert_eq!(answer["error"]["name"], "ExecutionLimitError");
