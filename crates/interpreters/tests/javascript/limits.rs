@@ -138,3 +138,42 @@ async fn output_is_cut_and_counted() {
     );
     assert_eq!(ran.json(), None);
 }
+
+/// Blocks of all sizes that come, grow, shrink and go, over restores.
+#[tokio::test]
+async fn what_is_allocated_is_zero_and_holds_what_was_written() {
+    let step = |seed: u32| {
+        format!(
+            "var kept = globalThis.kept ?? new Map(), wrong = 0, seed = {seed};
+             var next = (n) => (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0) % n;
+             var size = () => 1 + next([200, 200, 200, 5000, 5000, 100000, 1000000][next(7)]);
+             var check = (bytes, is) => {{
+               for (let i = 0; i < bytes.length; i += 1 + (bytes.length >> 7)) wrong += !is(bytes[i]);
+               wrong += !is(bytes[bytes.length - 1]);
+             }};
+             for (let i = 0; i < 1500; i++) {{
+               const id = next(200), old = kept.get(id);
+               if (!old) {{
+                 const block = new Uint8Array(size());
+                 check(block, (byte) => byte === 0);
+                 kept.set(id, block.fill(id + 1));
+                 continue;
+               }}
+               check(old, (byte) => byte === id + 1);
+               kept.delete(id);
+               if (next(3) === 0) {{
+                 const moved = new Uint8Array(old.buffer.transfer(size()));
+                 check(moved, (byte) => byte === id + 1 || byte === 0);
+                 kept.set(id, moved.fill(id + 1));
+               }}
+               globalThis['text' + next(50)] = 'x'.repeat(next(3000)) + i;
+               globalThis['list' + next(50)] = Array.from({{ length: next(300) }}, (_, i) => ({{ i }}));
+             }}
+             wrong"
+        )
+    };
+    let mut c = context();
+    for seed in 1..5 {
+        assert_eq!(c.again(&step(seed * 7919)).await.text(), "0", "{seed}");
+    }
+}
