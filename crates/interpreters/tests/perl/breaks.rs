@@ -54,6 +54,34 @@ async fn words_that_only_look_like_declarations_are_none() {
     );
 }
 
+/// Code that could do it, and does not, has run.
+#[tokio::test]
+async fn nothing_is_taken_for_broken_that_is_not() {
+    let mut c = context();
+    c.run("open my $g, '>', 'lines' or die; print $g \"a\\nb\\n\"; close $g; 1").await.text();
+    c.run("open our $reader, '<', 'lines' or die; scalar <$reader>").await.text();
+    for code in [
+        "package P; our $made = 0; sub new { $made++; bless {}, shift } P->new; $P::made",
+        "$main::x = 1",
+        "local $SIG{__DIE__} = sub { die 'mine' }; local $main::y = 1",
+        "$SIG{__DIE__} = sub { print \"seen $_[0]\" }; $main::z = 1",
+        "$@ = 'left'; $! = 5; $? = 9; *main::alias = \\1; $^W = 0; 1",
+        "package Num { use overload '+' => sub { 5 }, '/' => sub { 6 }, '\"\"' => sub { 7 }; } $main::n = bless [], 'Num'; 1",
+        "use integer; use bigint; $main::i = 1; 1",
+        "use strict; use warnings FATAL => 'all'; my $w = $main::w // 1",
+        "*JSON::PP::true = sub { 5 }; *Data::Dumper::Dumper = sub { 6 }; 1",
+        "$/ = undef; $\\ = 'x'; $, = 'y'; $; = 'z'; $\" = '-'; $main::p = 1",
+        "eval { die { code => 5 } }; $main::q = 1",
+        "$SIG{ALRM} = $SIG{__WARN__} = sub { die }; warn 'w'; $main::r = 1",
+    ] {
+        let ran = c.run(code).await;
+        assert!(!ran.rolled_back(), "{code}: {ran:?}");
+        assert_eq!(c.run("[1, 'é']").await.json(), Some(json!([1, "é"])), "after {code}");
+    }
+    let ran = c.run("$SIG{__DIE__} = 'DEFAULT'; <$reader>; die 'x'").await;
+    assert_eq!((ran.error().message.as_str(), ran.error().line_number), ("x", Some(1)));
+}
+
 /// What leaves nothing to run code with is taken back.
 #[tokio::test]
 async fn code_that_takes_everything_away_has_not_run() {

@@ -56,6 +56,32 @@ async fn errors_are_told_whatever_became_of_errors() {
     }
 }
 
+/// Code that could do it, and does not, has run.
+#[tokio::test]
+async fn nothing_is_taken_for_broken_that_is_not() {
+    let mut c = context();
+    for code in [
+        "class Integer; def to_s(*) = 'n'; def inspect = 'i'; def +(o) = 42; end; nil",
+        "class Array; def inspect = 'mine'; def to_s = 'mine'; def ==(o) = false; def to_html = '<b>'; end; nil",
+        "class String; def inspect = 'mine'; def ==(o) = false; def hash = 1; def encode(*) = 'x'; end; nil",
+        "class Float; def to_s = format('%.2f', self); def inspect = 'f'; end; class NilClass; def to_s = 'nil!'; end; nil",
+        "class Hash; def [](k) = 5; def inspect = 'h'; def each = nil; end; nil",
+        "class Object; def method_missing(*) = 7; def respond_to_missing?(*) = true; def inspect = 'o'; end; nil",
+        "class Array; def length = 0; def [](*) = nil; def map = nil; def join(*) = 9; def at(*) = 1; end; nil",
+        "Encoding.default_internal = 'ISO-8859-1'; Encoding.default_external = 'Shift_JIS'; def x = 1",
+        "$VERBOSE = true; $; = ','; $, = '-'; def y = 1; def y = 2",
+        "module Kernel; def puts(*) = nil; def p(*) = nil; end; class Symbol; def to_proc = raise; end; nil",
+        "module Mine; refine(String) { def +(o) = raise }; end; using Mine; def z = 1",
+        "def error = raise('mine')\nbegin; error; rescue => e; $kept = e; end; class MyError < StandardError; end; nil",
+    ] {
+        let ran = c.run(code).await;
+        assert!(!ran.rolled_back() && ran.outcome.error.is_none(), "{code}: {ran:?}");
+        let ran = c.run("[1, 0.5, 'é', nil, { 'a' => true }]").await;
+        assert_eq!(ran.json(), Some(json!([1, 0.5, "é", null, { "a": true }])), "after {code}");
+        assert_eq!(c.again("raise 'x'").await.error().name, "RuntimeError", "after {code}");
+    }
+}
+
 #[tokio::test]
 async fn code_that_takes_away_what_answers_are_made_with_has_not_run() {
     let mut c = context();

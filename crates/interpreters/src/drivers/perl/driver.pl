@@ -238,7 +238,7 @@ $failure = sub {
     }
     my $message = $text;
     $message =~ s/\n\t.* called at .*//s unless ref $error;
-    $message =~ s/ at \Q$line\E line \d+(?:, <\w+> (?:line|chunk) \d+)?\.\n?\z//;
+    $message =~ s/ at \Q$line\E line \d+(?:, <\$?[\w:]+> (?:line|chunk) \d+)?\.\n?\z//;
     $message =~ s/\n\z//;
     return '{"name":' . $quote->($name) . ',"message":' . $quote->($message) . ',"traceback":['
         . join(',', map { $quote->($_) } @lines, @trace) . ']'
@@ -291,7 +291,7 @@ $check = sub {
     $SIG{__DIE__} = $hook;
     # Code may have made `die` something else.
     (undef, $error) = $compile->([], [], "#line 1 \"<check>\"\n1 / !1");
-    return $failure->($error, '<check>') =~ /\A\{"name":"PerlError","message":"[^"]* zero",/;
+    return $failure->($error, '<check>') =~ /\A\{"name":"PerlError","message":"[^"]* zero/;
 };
 
 $run = sub {
@@ -368,8 +368,10 @@ $run = sub {
     };
     my @ours = $locals->($code, 'our');
     @fresh = ((grep { !exists $lexicals{$_} } keys %taken), (grep { !$globals{$_} } @ours));
-    # What is mostly in code that takes these away; searched for, as patterns take their time in long code.
-    $suspected = index($code, '::') >= 0 || index($code, '*') >= 0 || index($code, '^') >= 0;
+    # What is mostly in code that takes these away. Each is searched for by itself: a choice of
+    # patterns takes its time in long code.
+    $suspected = index($code, '::') >= 0 || index($code, '$^') >= 0 || index($code, '${^') >= 0
+        || $code =~ /\*[\w{]/;
     @lexicals{ keys %taken } = values %taken;
     $globals{$_} = 1 for @ours;
     delete $globals{$_} for keys %taken;
