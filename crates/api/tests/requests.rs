@@ -239,6 +239,8 @@ async fn pages() {
     let bench = Bench::new().await;
     for id in ["c1", "c2", "d1", "c3"] {
         bench.plain("PUT", &format!("/v1/sandboxes/{id}")).await;
+        // Those of one millisecond are ordered by name.
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
     bench.plain("POST", "/v1/sandboxes/c2/start").await;
     let list = "/v1/sandboxes";
