@@ -17,6 +17,7 @@ use wasmtime::Module;
 /// An interpreter that has started, and whose memory is not kept yet.
 pub struct Booted {
     live: Live,
+    rest: AtRest,
     handles: Value,
 }
 
@@ -48,15 +49,20 @@ impl Booted {
         output.end();
         let handles = handles.map_err(InstanceError::Boot)?;
         rest.check(&linked, &mut live)?;
-        Ok(Booted { live, handles })
+        Ok(Booted { live, rest, handles })
     }
 
     /// Writes its memory to an empty file, with holes where large pieces of it are zero, and describes it. `wasm`
-    /// is the SHA-256 of the module as its package holds it, hex. The file is not synced.
+    /// is the SHA-256 of the module as its package holds it, hex, `stack` the size of the stack that
+    /// its memory begins with, bytes. The file is not synced.
     ///
     /// # Errors
-    /// [`InstanceError::Write`].
-    pub fn write(&self, file: &File, wasm: &str) -> Result<BaseMeta, InstanceError> {
+    /// [`InstanceError::Write`]; [`InstanceError::NotAtRest`] where no global is at the end of a stack of
+    /// this size.
+    pub fn write(&self, file: &File, wasm: &str, stack: u64) -> Result<BaseMeta, InstanceError> {
+        if stack != 0 && !self.rest.has(stack) {
+            return Err(InstanceError::NotAtRest(format!("no stack of {stack} bytes is empty")));
+        }
         let memory = self.live.memory.data(&self.live.store);
         file.set_len(memory.len() as u64)?;
         // In large pieces: so large are then those that the kernel keeps and maps it in.
@@ -70,6 +76,7 @@ impl Booted {
             wasm: wasm.to_owned(),
             base: hex(blake3::hash(memory).as_bytes()),
             memory_bytes: memory.len() as u64,
+            stack,
             non_zero: NonZero::of(memory).to_hex(),
             fds: wasi.save(),
             clock_ns: wasi.clocks.monotonic(),

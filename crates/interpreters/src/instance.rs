@@ -89,6 +89,11 @@ impl AtRest {
         AtRest { globals, tables: tables.collect() }
     }
 
+    /// Whether a global has this value.
+    pub(crate) fn has(&self, value: u64) -> bool {
+        self.globals.iter().any(|(_, has)| *has == u128::from(value))
+    }
+
     /// # Errors
     /// [`InstanceError::NotAtRest`] where something is not as it was.
     pub(crate) fn check(&self, linked: &Linked, live: &mut Live) -> Result<(), InstanceError> {

@@ -5,6 +5,7 @@
 //! anonymous.
 #![allow(unsafe_code)]
 
+use crate::pages::{PAGE, PageIndex, page};
 use rustix::io::ReadWriteFlags;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use std::cell::RefCell;
@@ -21,6 +22,9 @@ const GRAIN: usize = 64 << 10;
 /// What the kernel maps at one stroke where file and address allow it, bytes: a base image then
 /// costs a context a few faults instead of thousands, and few entries to look through.
 pub(crate) const HUGE: usize = 2 << 20;
+
+/// So many pages are copied rather than given back: they will be written again.
+const FEW: usize = 8;
 
 /// A base image: the memory that contexts begin with.
 #[derive(Debug)]
@@ -84,6 +88,35 @@ impl Image {
         // SAFETY: the mapping has this length, is readable, is never written, and lives as long
         // as `self`; its file is not cut, as `open` asks.
         unsafe { std::slice::from_raw_parts(self.view.as_ptr().cast(), self.len) }
+    }
+}
+
+impl Image {
+    /// Makes these pages of a memory that began with it, in order, as they were. Many of them are
+    /// given back to the system.
+    pub(crate) fn reset(&self, memory: &mut [u8], pages: &[PageIndex]) {
+        let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return };
+        let range = *first as usize * PAGE..(*last as usize + 1) * PAGE;
+        if pages.len() > FEW
+            && range.end <= self.len
+            && let Some(span) = memory.get_mut(range)
+        {
+            // JUSTIFICATION: what was written once would take memory for as long as the context is warm.
+            // SAFETY: the range lies in a private view of the image, at its place, which is
+            // borrowed for writing: from here on it holds what the file does.
+            let given = unsafe {
+                rustix::mm::madvise(span.as_mut_ptr().cast(), span.len(), Advice::LinuxDontNeed)
+            };
+            if given.is_ok() {
+                return;
+            }
+        }
+        for index in pages {
+            let start = *index as usize * PAGE;
+            if let Some(to) = memory.get_mut(start..start + PAGE) {
+                to.copy_from_slice(page(self.bytes(), *index));
+            }
+        }
     }
 }
 

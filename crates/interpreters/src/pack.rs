@@ -13,22 +13,29 @@ pub use write::{PART, Written, write};
 use crate::pages::PAGE;
 
 const MAGIC: &[u8; 8] = b"SANDPACK";
-const VERSION: u32 = 4;
-/// Versions before, whose lists of pages stand before the pages' bytes. The first has no padding.
-const LISTED: std::ops::RangeInclusive<u32> = 2..=3;
+const VERSION: u32 = 5;
+/// The oldest version that is read. It has no padding.
+const OLDEST: u32 = 2;
+/// The last version whose lists of pages stand before the pages' bytes.
+const LISTED: u32 = 3;
+/// The last version that compresses everything, and has words of 8 bytes.
+const DOUBLE: u32 = 4;
 /// A pack is padded to whole blocks of this size, bytes: so a file that is written over by the
 /// next pack keeps its length most times, and its sync writes no inode.
 pub(crate) const BLOCK: usize = 4096;
 /// Fixed part at the beginning, bytes.
 const HEADER: usize = 8 + 4 + 4 + 32 + 32 + 8 + 8;
-/// Length of the compressed part, bytes: behind the header in older versions, before the hash now.
+/// Length of the part that pages' bytes are in: behind the header in older versions, before the
+/// hash now.
 const LENGTH: usize = 8;
+/// A bit of that length which says that the part is not compressed.
+const PLAIN: u64 = 1 << 63;
 /// Hash at the end, bytes.
 const HASH: usize = 32;
-/// Words of 8 bytes in a page.
-const WORDS: usize = PAGE / 8;
-/// A bit for each word of a page, bytes.
-const WHICH: usize = WORDS / 8;
+/// A bit for each of a page's words of 8 bytes, bytes.
+const WHICH: usize = PAGE / 64;
+/// Pieces of a page that are looked at one by one, bytes; a page has as many as a word has bits.
+const LINE: usize = PAGE / 64;
 /// Pages of a memory of 4 GiB; none has more.
 const PAGES_MAX: u64 = (4 << 30) / PAGE as u64;
 
@@ -73,10 +80,11 @@ pub enum Change {
     Zero,
     /// It is as in the base again, whatever older packs say.
     Base,
-    /// Which of its words of 8 bytes are other than the base's follows, a bit for each, and those.
-    /// Most pages that an interpreter touches change in a few counters, and are nearly nothing
-    /// then.
+    /// Which of its words of 4 bytes are other than the base's follows, and those. Most pages that
+    /// an interpreter touches change in a few counters, and are nearly nothing then.
     Words,
+    /// The same of words of 8 bytes, as versions up to 4 have it.
+    Double,
 }
 
 impl Change {
@@ -85,7 +93,7 @@ impl Change {
             Change::Data => 0,
             Change::Zero => 1,
             Change::Base => 2,
-            Change::Words => 3,
+            Change::Words | Change::Double => 3,
         }
     }
 }

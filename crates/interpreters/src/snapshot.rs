@@ -98,6 +98,10 @@ pub struct BaseMeta {
     pub base: String,
     /// Size of the memory, bytes.
     pub memory_bytes: u64,
+    /// Size of the module's own stack, with which the memory begins, bytes. Between executions
+    /// nothing is on it.
+    #[serde(default)]
+    pub stack: u64,
     /// Which of its pages are not zero: see [`crate::pages::NonZero::to_hex`].
     pub non_zero: String,
     /// Files that were open.

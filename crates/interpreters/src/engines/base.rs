@@ -19,7 +19,7 @@ use types::{RichResult, Stream};
 use wasmtime::Linker;
 
 /// Version of how bases are made: part of an engine's recipe.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// How long an interpreter may take to start, with all that it imports.
 const START: Duration = Duration::from_secs(300);
@@ -83,7 +83,8 @@ pub(crate) fn make(
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
         .tempfile_in(&bases)
         .map_err(at(&bases))?;
-    let meta = booted.write(file.as_file(), &sha256).map_err(|e| wrong(e.to_string()))?;
+    let meta =
+        booted.write(file.as_file(), &sha256, spec.stack).map_err(|e| wrong(e.to_string()))?;
     file.as_file().sync_all().map_err(at(file.path()))?;
     let (image, meta_path) = cache::base_paths(&meta.base);
     let text = serde_json::to_vec_pretty(&meta).map_err(|e| wrong(e.to_string()))?;

@@ -20,6 +20,8 @@ pub struct EngineSpec {
     pub(crate) exports: &'static [&'static str],
     /// Files that come with it, which its contexts see read-only.
     pub(crate) files: &'static [Files],
+    /// Size of the module's own stack, bytes: all that lies before its data.
+    pub(crate) stack: u64,
     /// Memory while it starts, bytes.
     pub(crate) boot_memory: u64,
 }
@@ -119,6 +121,9 @@ pub(crate) const ZIG: Package = Package {
     bytes: 101_083_562,
 };
 
+/// As it is told to the compiler.
+const JAVASCRIPT_STACK: u64 = 1 << 20;
+
 const PYTHON_EXPORTS: &[&str] = &[
     "PyBytes_AsString",
     "PyBytes_FromStringAndSize",
@@ -156,6 +161,7 @@ const fn python(name: &'static str, boot_memory: u64) -> EngineSpec {
         wasm: Some("d41926055c3f869715202092a1b8d070ff9ffcd2c82d0dd368786e79f2200f9a"),
         exports: PYTHON_EXPORTS,
         files: PYTHON_FILES,
+        stack: 16 << 20,
         boot_memory,
     }
 }
@@ -170,6 +176,7 @@ pub const ENGINES: &[EngineSpec] = &[
         wasm: None,
         exports: &[],
         files: &[],
+        stack: JAVASCRIPT_STACK,
         boot_memory: 64 << 20,
     },
     EngineSpec {
@@ -180,6 +187,7 @@ pub const ENGINES: &[EngineSpec] = &[
         wasm: Some("a6ae97f184fabc444b0b70d77c3d16475bfb3de16ebfb58ab8b2fbf98a53835e"),
         exports: &[],
         files: &[],
+        stack: 8 << 20,
         boot_memory: 96 << 20,
     },
     EngineSpec {
@@ -190,6 +198,7 @@ pub const ENGINES: &[EngineSpec] = &[
         wasm: Some("9fe3c749730a16da9b0d1a973bb77bec164f8d958efcb7f5b81e4275ea8c5439"),
         exports: &[],
         files: &[],
+        stack: 16 << 20,
         boot_memory: 96 << 20,
     },
     python("python", 256 << 20),

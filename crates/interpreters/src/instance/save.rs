@@ -2,12 +2,15 @@
 
 use super::{Instance, Saved, Written};
 use crate::build::hex;
-use crate::pages::{self, Content, PageIndex};
+use crate::pages::{self, Content, PAGE, PageIndex};
 use crate::{InstanceError, NewSnapshot, PackRef, Snapshot, pack};
 use std::io;
 
 /// So many pages may be written in vain however few there are in all.
 const SLACK: usize = 256;
+
+/// So many packs may be of nearly one size.
+const FEW: usize = 2;
 
 impl Instance {
     /// Takes a snapshot of the state that it is in, its pack in memory whole. The next one is
@@ -48,11 +51,16 @@ impl Instance {
             Some(before) if self.runtime.pages.faults() == Some(before.faults) => before.pages,
             _ => self.runtime.pages.written(memory),
         };
+        // The stack is empty: nobody reads again what is left of what was on it.
+        let end = (self.build.meta.stack / PAGE as u64) as PageIndex;
+        let (left, rest) = written.split_at(written.partition_point(|page| *page < end));
+        self.build.image.reset(self.live.memory.data_mut(&mut self.live.store), left);
+        let memory = self.live.memory.data(&self.live.store);
         let (before, known, lists) = match &self.saved {
             Some(saved) => (saved.pages.as_slice(), &*saved.snapshot.packs, &*saved.packs),
             None => (&[][..], &[][..], &[][..]),
         };
-        let now = pages::diff(memory, self.build.image.bytes(), &written, before);
+        let now = pages::diff(memory, self.build.image.bytes(), rest, before);
         let (keep, list) = plan(changes(before, &now), now.len(), lists);
         let (list, content) = match keep {
             0 => (now.iter().map(|(index, _)| *index).collect(), select(&now, None)),
@@ -135,15 +143,17 @@ fn changes(before: &[(PageIndex, Content)], now: &[(PageIndex, Content)]) -> Vec
 }
 
 /// How many of the packs stay, and which pages the new one has, where one stays: those that changed,
-/// and those of the packs that do not. Sizes halve from pack to pack, so that there are few, and what
-/// they hold in vain is less than what they hold.
+/// and those of the packs that do not. A few may be nearly as large as the next, so that executions that
+/// change half of a context do not write it whole each time; beyond them sizes halve. What packs hold
+/// in vain is less than what they hold.
 fn plan(changed: Vec<PageIndex>, live: usize, packs: &[Vec<PageIndex>]) -> (usize, Vec<PageIndex>) {
     let total: usize = packs.iter().map(Vec::len).sum();
     if total + changed.len() > 2 * live + SLACK {
         return (0, Vec::new());
     }
     let (mut keep, mut list) = (packs.len(), changed);
-    while keep > 0 && !list.is_empty() && packs[keep - 1].len() <= 2 * list.len() {
+    let least = |keep: usize, len: usize| if keep > FEW { 2 * len } else { len };
+    while keep > 0 && !list.is_empty() && packs[keep - 1].len() <= least(keep, list.len()) {
         keep -= 1;
         list = union(&packs[keep], &list);
     }

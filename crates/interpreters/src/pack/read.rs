@@ -1,14 +1,16 @@
 //! Reading packs.
 
 use super::{
-    BLOCK, BuildId, Change, HASH, HEADER, LENGTH, LISTED, MAGIC, PAGES_MAX, PackError, VERSION,
-    WHICH,
+    BLOCK, BuildId, Change, DOUBLE, HASH, HEADER, LENGTH, LINE, LISTED, MAGIC, OLDEST, PAGES_MAX,
+    PLAIN, PackError, VERSION, WHICH,
 };
 use crate::pages::{Content, PAGE, PageIndex};
 use std::collections::HashSet;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use zstd::stream::read::Decoder;
 
+/// A bit for each line of a page, bytes.
+const LINES: usize = PAGE / LINE / 8;
 /// How much of a file is read at once, bytes.
 const CHUNK: usize = 64 << 10;
 
@@ -25,8 +27,10 @@ pub struct Pack<R> {
     hash: [u8; HASH],
     /// Length of the file, bytes.
     length: u64,
-    /// Where the compressed part is: offset and length, bytes.
+    /// Where its pages' bytes are: offset and length, bytes.
     frame: (u64, u64),
+    /// They are not compressed.
+    plain: bool,
 }
 
 fn unread(error: io::Error) -> PackError {
@@ -111,10 +115,10 @@ impl<R: Read + Seek> Pack<R> {
             return Err(PackError::Invalid("it does not begin as a pack"));
         }
         let version = fields.u32()?;
-        let listed = LISTED.contains(&version);
-        if version != VERSION && !listed {
+        if !(OLDEST..=VERSION).contains(&version) {
             return Err(PackError::Version(version));
         }
+        let listed = version <= LISTED;
         let count = fields.u32()?;
         if fields.take()? != &build.wasm || fields.take()? != &build.base {
             return Err(PackError::OtherBuild);
@@ -138,6 +142,8 @@ impl<R: Read + Seek> Pack<R> {
             true => (frame, number_at(&mut from, start)?),
             false => (frame, number_at(&mut from, end)?),
         };
+        let plain = version > DOUBLE && frame.1 & PLAIN != 0;
+        let frame = if plain { (frame.0, frame.1 & !PLAIN) } else { frame };
         let behind = frame.0.checked_add(frame.1).ok_or_else(wrong)?;
         let (list, behind) = match listed {
             true => (list, behind),
@@ -151,8 +157,9 @@ impl<R: Read + Seek> Pack<R> {
         }
         let mut words = vec![0; count as usize * 4];
         read_at(&mut from, list, &mut words)?;
-        let pages = page_list(&words, memory_bytes)?;
-        Ok(Pack { seq, memory_bytes, pages, from, hash: *hash, length, frame })
+        let words_of = if version > DOUBLE { Change::Words } else { Change::Double };
+        let pages = page_list(&words, memory_bytes, words_of)?;
+        Ok(Pack { seq, memory_bytes, pages, from, hash: *hash, length, frame, plain })
     }
 
     /// What follows for each of its pages that have something, in order: `each` gets it. What was
@@ -161,49 +168,72 @@ impl<R: Read + Seek> Pack<R> {
         &mut self,
         mut each: impl FnMut(PageIndex, Change, &[u8]) -> Result<(), PackError>,
     ) -> Result<(), PackError> {
-        let Self { pages, from, hash, length, frame, .. } = self;
+        let Self { pages, from, hash, length, frame, plain, .. } = self;
         from.rewind().map_err(unread)?;
         let mut from = Hashing { from, hasher: blake3::Hasher::new(), left: frame.0 };
         from.skip()?;
         from.left = frame.1;
-        let compressed = BufReader::with_capacity(CHUNK, &mut from);
-        let decoder = Decoder::with_buffer(compressed).map_err(broken)?.single_frame();
-        let mut data = BufReader::with_capacity(CHUNK, decoder);
-        let mut bytes = [0; PAGE + WHICH];
-        let mut next = |bytes: &mut [u8]| {
-            data.read_exact(bytes).map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => {
-                    PackError::Invalid("it has fewer bytes than its pages")
-                }
-                _ => broken(error),
-            })
-        };
-        for (index, change) in pages {
-            let length = match change {
-                Change::Data => PAGE,
-                Change::Words => {
-                    next(&mut bytes[..WHICH])?;
-                    let which = &bytes[..WHICH];
-                    WHICH + 8 * which.iter().map(|byte| byte.count_ones() as usize).sum::<usize>()
-                }
-                Change::Zero | Change::Base => 0,
-            };
-            let known = if *change == Change::Words { WHICH } else { 0 };
-            next(&mut bytes[known..length])?;
-            each(*index, *change, &bytes[..length])?;
+        let mut part = BufReader::with_capacity(CHUNK, &mut from);
+        if *plain {
+            walk(&mut part, pages, &mut each)?;
+        } else {
+            let decoder = Decoder::with_buffer(part).map_err(broken)?.single_frame();
+            let mut data = BufReader::with_capacity(CHUNK, decoder);
+            walk(&mut data, pages, &mut each)?;
+            part = data.into_inner().finish();
         }
-        let more = PackError::Invalid("it has more bytes than its pages");
-        // Also what checks the frame's end.
-        if data.read(&mut bytes[..1]).map_err(broken)? != 0 {
-            return Err(more);
-        }
-        let mut compressed = data.into_inner().finish();
-        if compressed.read(&mut bytes[..1]).map_err(unread)? != 0 {
-            return Err(more);
+        if part.read(&mut [0]).map_err(unread)? != 0 {
+            return Err(MORE);
         }
         from.left = (*length - HASH as u64).saturating_sub(frame.0 + frame.1);
         from.skip()?;
         if from.hasher.finalize() == *hash { Ok(()) } else { Err(PackError::Damaged) }
+    }
+}
+
+const MORE: PackError = PackError::Invalid("it has more bytes than its pages");
+
+/// Gives `each` what `data` has for these pages, which is all that it has.
+fn walk(
+    mut data: impl Read,
+    pages: &[(PageIndex, Change)],
+    each: &mut impl FnMut(PageIndex, Change, &[u8]) -> Result<(), PackError>,
+) -> Result<(), PackError> {
+    let mut bytes = [0; PAGE + WHICH];
+    let mut next = |bytes: &mut [u8]| {
+        data.read_exact(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => PackError::Invalid("it has fewer bytes than its pages"),
+            _ => broken(error),
+        })
+    };
+    let ones = |bytes: &[u8]| bytes.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
+    for (index, change) in pages {
+        let mut known = 0;
+        let length = match change {
+            Change::Data => PAGE,
+            Change::Words => {
+                next(&mut bytes[..LINES])?;
+                known = LINES + 2 * ones(&bytes[..LINES]);
+                next(&mut bytes[LINES..known])?;
+                known + 4 * ones(&bytes[LINES..known])
+            }
+            Change::Double => {
+                known = WHICH;
+                next(&mut bytes[..known])?;
+                known + 8 * ones(&bytes[..known])
+            }
+            Change::Zero | Change::Base => 0,
+        };
+        if length > bytes.len() {
+            return Err(PackError::Invalid("a page has more words than it is long"));
+        }
+        next(&mut bytes[known..length])?;
+        each(*index, *change, &bytes[..length])?;
+    }
+    // Also what checks the end of what is compressed.
+    match data.read(&mut bytes[..1]).map_err(broken)? {
+        0 => Ok(()),
+        _ => Err(MORE),
     }
 }
 
@@ -235,7 +265,11 @@ impl<R: Read> Read for Hashing<R> {
     }
 }
 
-fn page_list(list: &[u8], memory_bytes: u64) -> Result<Vec<(PageIndex, Change)>, PackError> {
+fn page_list(
+    list: &[u8],
+    memory_bytes: u64,
+    words: Change,
+) -> Result<Vec<(PageIndex, Change)>, PackError> {
     let mut pages = Vec::with_capacity(list.len() / 4);
     let mut least = 0;
     for word in list.chunks_exact(4) {
@@ -245,7 +279,7 @@ fn page_list(list: &[u8], memory_bytes: u64) -> Result<Vec<(PageIndex, Change)>,
             0 => Change::Data,
             1 => Change::Zero,
             2 => Change::Base,
-            _ => Change::Words,
+            _ => words,
         };
         if index < least || (u64::from(index) + 1) * PAGE as u64 > memory_bytes {
             return Err(PackError::Invalid("its pages are not in order, or beyond the memory"));
@@ -280,6 +314,7 @@ pub fn apply<R: Read + Seek>(
             match change {
                 // Nobody has written this page since it was the base's.
                 Change::Words => put_back(to, bytes),
+                Change::Double => put_double_back(to, bytes),
                 Change::Data => to.copy_from_slice(bytes),
                 Change::Zero | Change::Base => to.fill(0),
             }
@@ -294,6 +329,27 @@ pub fn apply<R: Read + Seek>(
 
 /// Puts words into the page that they were taken from.
 fn put_back(page: &mut [u8], bytes: &[u8]) {
+    let Some((lines, rest)) = bytes.split_first_chunk() else { return };
+    let lines = u64::from_le_bytes(*lines);
+    let (which, words) = rest.split_at(rest.len().min(2 * lines.count_ones() as usize));
+    let (mut which, mut words) = (which.as_chunks::<2>().0.iter(), words.as_chunks::<4>().0.iter());
+    for (at, line) in page.as_chunks_mut::<LINE>().0.iter_mut().enumerate() {
+        if lines & 1 << at == 0 {
+            continue;
+        }
+        let which = which.next().map_or(0, |bytes| u16::from_le_bytes(*bytes));
+        for (at, to) in line.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            if which & 1 << at != 0
+                && let Some(word) = words.next()
+            {
+                *to = *word;
+            }
+        }
+    }
+}
+
+/// The same for words of 8 bytes.
+fn put_double_back(page: &mut [u8], bytes: &[u8]) {
     let (which, mut words) = bytes.split_at(WHICH.min(bytes.len()));
     for (at, to) in page.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         if which.get(at / 8).is_some_and(|byte| byte & 1 << (at % 8) != 0)

@@ -102,7 +102,8 @@ fn a_page_that_changed_in_a_few_bytes_takes_next_to_nothing() {
     memory.extend(vec![7; PAGE]);
     let pages: Vec<_> = (0..17).map(|index| of(&memory, index)).collect();
     let pack = parts(&memory, &base, &pages);
-    assert!(pack.0.len() <= 2 * PAGE, "{} bytes", pack.0.len());
+    // Those two are there as they are.
+    assert!(pack.0.len() <= 3 * PAGE, "{} bytes", pack.0.len());
     let read = open(&pack.0, &pack.1, &BUILD).expect("it is whole");
     assert_eq!((read.pages[0].1, read.pages[3].1), (Change::Words, Change::Data));
     let mut restored = base.clone();
@@ -161,10 +162,11 @@ fn contradictions_are_errors_and_take_no_memory() {
     let good = written(&memory, &[of(&memory, 0), of(&memory, 1)]).0;
     let length = good.len() - HASH - LENGTH;
     let frame = number(&good, length);
-    let list = HEADER + frame as usize;
-    let cases: [(usize, &[u8]); 8] = [
+    let list = HEADER + (frame & !PLAIN) as usize;
+    let cases: [(usize, &[u8]); 9] = [
         (0, b"NOTAPACK"),
         (8, &9u32.to_le_bytes()),
+        (8, &3u32.to_le_bytes()),
         (12, &u32::MAX.to_le_bytes()),
         (HEADER - 8, &u64::MAX.to_le_bytes()),
         (length, &u64::MAX.to_le_bytes()),
@@ -187,22 +189,48 @@ fn number(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+/// What comes of a pack of this version, of two pages of these kinds, which holds this of them.
+fn unpacked(
+    version: u32,
+    kinds: [u32; 2],
+    part: &[u8],
+    plain: u64,
+) -> Result<Vec<(PageIndex, Content)>, (usize, PackError)> {
+    let mut bytes = written(&[0; 2 * PAGE], &[]).0;
+    bytes.truncate(HEADER);
+    bytes[8..12].copy_from_slice(&version.to_le_bytes());
+    bytes[12] = 2;
+    bytes.extend_from_slice(part);
+    bytes.extend([kinds[0], 1 << 2 | kinds[1]].map(u32::to_le_bytes).concat());
+    bytes.extend_from_slice(&(part.len() as u64 | plain).to_le_bytes());
+    let hash = *blake3::hash(&bytes).as_bytes();
+    bytes.extend_from_slice(&hash);
+    let mut packs = [open(bytes, &hash, &BUILD).map_err(|error| (0, error))?];
+    apply(&mut packs, &mut vec![9; 8 * PAGE])
+}
+
+/// Packs whose hash, list and lengths are right, and whose pages are not.
+#[test]
+fn parts_that_are_not_compressed_and_too_short_or_long_are_errors() {
+    let pack = |part: &[u8]| unpacked(VERSION, [0, 3], part, PLAIN);
+    // A page, and one of which the last word of the last line is another one.
+    let two = [1 << 63, u64::from(1u16 << 15)].map(u64::to_le_bytes).concat();
+    let good = [&patterned(1)[..], &two[..10], b"word"].concat();
+    assert_eq!(pack(&good).map(|differ| differ.len()), Ok(2));
+    let full = [&patterned(1)[..], &[255; 8 + 128 + PAGE]].concat();
+    let longer = [&good[..], &[0]].concat();
+    for bad in [&good[..PAGE], &good[..PAGE + 9], &good[..good.len() - 1], &longer, &full, &[]] {
+        let error = pack(bad).expect_err("it is nonsense");
+        assert!(matches!(error, (0, PackError::Invalid(_))), "{}: {error:?}", bad.len());
+    }
+    // Those before do not have it.
+    assert!(unpacked(DOUBLE, [0, 3], &good, PLAIN).is_err());
+}
+
 /// Packs whose hash, list and lengths are right, and whose compressed part is not.
 #[test]
 fn compressed_parts_that_are_too_short_long_or_none_are_errors() {
-    let memory = patterned(2);
-    let good = written(&memory, &[of(&memory, 0), of(&memory, 1)]).0;
-    let length = good.len() - HASH - LENGTH;
-    let frame = number(&good, length) as usize;
-    let list = &good[HEADER + frame..HEADER + frame + 8];
-    let pack = |frame: &[u8]| {
-        let mut bytes = [&good[..HEADER], frame, list].concat();
-        bytes.extend_from_slice(&(frame.len() as u64).to_le_bytes());
-        let hash = *blake3::hash(&bytes).as_bytes();
-        bytes.extend_from_slice(&hash);
-        let mut packs = [open(bytes, &hash, &BUILD).expect("its hash is right")];
-        apply(&mut packs, &mut vec![9; 8 * PAGE])
-    };
+    let pack = |part: &[u8]| unpacked(VERSION, [0, 0], part, 0);
     let of = |bytes: usize| zstd::bulk::compress(&patterned(3)[..bytes], 1).expect("it compresses");
     assert_eq!(pack(&of(2 * PAGE)).map(|differ| differ.len()), Ok(2));
     let cut = &of(2 * PAGE)[..20];
@@ -253,7 +281,50 @@ fn who_does_not_take_a_part_ends_it() {
     assert!(open(file, &hash, &BUILD).is_ok());
 }
 
-/// As programs before this one wrote them.
+/// Pages that differ from their base in any number of words, at any places, in any of their bytes.
+#[test]
+fn pages_are_as_they_were_however_they_differ() {
+    let mut random = noise(1 << 20).into_iter();
+    let mut random = move || usize::from(random.next().expect("there is more"));
+    let base = noise(64 * PAGE);
+    for most in [1, 3, 40, 400, 3000] {
+        let mut memory = base.clone();
+        for page in memory.chunks_mut(PAGE) {
+            (0..random() * most / 255).for_each(|_| {
+                page[(random() << 8 | random()) % PAGE] ^= 1 << (random() % 8);
+            });
+        }
+        // The first and the last word of the first and the last line.
+        for at in [0, 60, PAGE - 64, PAGE - 1] {
+            memory[at] ^= 1;
+        }
+        let pages = diff(&memory, &base, &(0..64).collect::<Vec<_>>(), &[]);
+        let listed: Vec<_> =
+            pages.iter().map(|(index, content)| (*index, Some(*content))).collect();
+        let (file, hash, _) = parts(&memory, &base, &listed);
+        let mut restored = base.clone();
+        let read = open(file, &hash, &BUILD).expect("it is whole");
+        assert_eq!(apply(&mut [read], &mut restored), Ok(pages), "{most}");
+        assert!(restored == memory, "{most}");
+    }
+}
+
+/// As the program before this one wrote them.
+#[test]
+fn words_of_eight_bytes_are_read() {
+    let mut part = [[0u8; 64], [0; 64]];
+    (part[0][0], part[0][63], part[1][9]) = (1, 1 << 7, 2);
+    let raw = [&part[0][..], b"firstone", b"last one", &part[1], b"8 * 73.."].concat();
+    let compressed = zstd::bulk::compress(&raw, 1).expect("it compresses");
+    let differ = unpacked(DOUBLE, [3, 3], &compressed, 0).expect("it is read");
+    let mut memory = vec![9; 2 * PAGE];
+    memory[..8].copy_from_slice(b"firstone");
+    memory[PAGE - 8..PAGE].copy_from_slice(b"last one");
+    memory[PAGE + 8 * 73..][..8].copy_from_slice(b"8 * 73..");
+    assert_eq!(differ, [0, 1].map(|index| (index, Content::of(page(&memory, index)))));
+}
+
+/// As programs before that wrote them.
 #[test]
 fn packs_of_older_versions_are_read() {
     let memory = patterned(2);

@@ -1,6 +1,6 @@
 //! Writing packs.
 
-use super::{BLOCK, BuildId, Change, HASH, LENGTH, MAGIC, VERSION, WHICH};
+use super::{BLOCK, BuildId, Change, HASH, LENGTH, LINE, MAGIC, PLAIN, VERSION};
 use crate::pages::{Content, PAGE, PageIndex, page};
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -11,6 +11,9 @@ use zstd::stream::write::Encoder;
 pub const PART: usize = 256 << 10;
 /// What pages leave is compressed at one stroke up to this size, bytes.
 const RAW: usize = 1 << 20;
+/// Up to this size it is not compressed, bytes: that would take longer than all else that is done
+/// to save a small step, and win a few kilobytes.
+const SMALL: usize = 56 << 10;
 /// Compression level: the time of a snapshot counts more than its last kilobytes. (Twice as fast
 /// as level 1 on what small steps leave, and a fifth larger.)
 const LEVEL: i32 = -5;
@@ -49,8 +52,9 @@ pub fn write(
     out.write_all(&seq.to_le_bytes())?;
     out.write_all(&(memory.len() as u64).to_le_bytes())?;
     let start = out.total();
-    let list = SPACE.with_borrow_mut(|space| space.frame(memory, base, pages, &mut out))?;
-    let frame = out.total() - start;
+    let (list, plain) =
+        SPACE.with_borrow_mut(|space| space.frame(memory, base, pages, &mut out))?;
+    let frame = out.total() - start | if plain { PLAIN } else { 0 };
     out.write_all(&list)?;
     let end = (LENGTH + HASH) as u64;
     let length = (out.total() + end).next_multiple_of(BLOCK as u64);
@@ -64,28 +68,35 @@ pub fn write(
 /// Puts what is to be written of a page behind `out`.
 fn put(page: &[u8], base: &[u8], out: &mut Vec<u8>) -> Change {
     let start = out.len();
-    let mut which = [0u8; WHICH];
-    out.extend_from_slice(&which);
-    // Eight words at a time, as most are the same.
-    let lines = page.as_chunks::<64>().0.iter().zip(base.as_chunks::<64>().0);
-    for (which, (new, old)) in which.iter_mut().zip(lines) {
-        if new == old {
-            continue;
-        }
+    let pairs = || page.as_chunks::<LINE>().0.iter().zip(base.as_chunks::<LINE>().0);
+    // At one stroke, as most are the same.
+    let lines = pairs().enumerate().fold(0u64, |lines, (at, (new, old))| {
         let words = new.as_chunks::<8>().0.iter().zip(old.as_chunks::<8>().0);
-        for (at, (new, old)) in words.enumerate() {
+        let other = words.fold(0, |other, (new, old)| {
+            other | u64::from_ne_bytes(*new) ^ u64::from_ne_bytes(*old)
+        });
+        lines | u64::from(other != 0) << at
+    });
+    out.extend_from_slice(&lines.to_le_bytes());
+    let mut which = out.len();
+    out.resize(which + 2 * lines.count_ones() as usize, 0);
+    for (_, (new, old)) in pairs().enumerate().filter(|(at, _)| lines & 1 << at != 0) {
+        let mut words = 0u16;
+        let pairs = new.as_chunks::<4>().0.iter().zip(old.as_chunks::<4>().0);
+        for (at, (new, old)) in pairs.enumerate() {
             if new != old {
-                *which |= 1 << at;
+                words |= 1 << at;
                 out.extend_from_slice(new);
             }
         }
+        out[which..which + 2].copy_from_slice(&words.to_le_bytes());
+        which += 2;
     }
-    if out.len() - start > PAGE / 2 {
+    if out.len() - start >= PAGE {
         out.truncate(start);
         out.extend_from_slice(page);
         return Change::Data;
     }
-    out[start..start + WHICH].copy_from_slice(&which);
     Change::Words
 }
 
@@ -145,14 +156,14 @@ struct Space {
 }
 
 impl Space {
-    /// Writes the compressed part, and gives the list of pages.
+    /// Writes what pages leave. Gives the list of pages, and whether it is not compressed.
     fn frame(
         &mut self,
         memory: &[u8],
         base: &[u8],
         pages: &[(PageIndex, Option<Content>)],
         out: &mut Out<'_>,
-    ) -> io::Result<Vec<u8>> {
+    ) -> io::Result<(Vec<u8>, bool)> {
         let Self { raw, frame, compressor } = self;
         raw.clear();
         let mut list = Vec::with_capacity(pages.len() * 4);
@@ -184,7 +195,12 @@ impl Space {
             }
             large.finish()?;
             raw.shrink_to(RAW);
-            return Ok(list);
+            return Ok((list, false));
+        }
+        if raw.len() <= SMALL {
+            out.bytes.reserve(raw.len() + list.len() + BLOCK);
+            out.write_all(raw)?;
+            return Ok((list, true));
         }
         // At one stroke, with what there is from the last time.
         let compressor = match compressor {
@@ -197,6 +213,6 @@ impl Space {
         out.bytes.reserve(frame.len() + list.len() + BLOCK);
         out.write_all(frame)?;
         raw.shrink_to(RAW);
-        Ok(list)
+        Ok((list, false))
     }
 }

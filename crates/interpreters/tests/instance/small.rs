@@ -140,6 +140,11 @@ impl Fixture {
     }
 
     pub async fn with(pages: PageMap) -> Self {
+        Self::stacked(pages, 0).await
+    }
+
+    /// With a stack of this size, bytes.
+    pub async fn stacked(pages: PageMap, stack: u64) -> Self {
         let engine = new_engine().expect("an engine");
         let runtime = Runtime::new(&engine, pages).expect("a thread");
         let dir = tempfile::tempdir().expect("a directory");
@@ -151,7 +156,10 @@ impl Fixture {
         let kept = Box::new(Kept::default());
         let booted = Booted::start(&module, driver.clone(), &runtime, places, 16 * MIB, kept);
         let image = tempfile::tempfile().expect("a file");
-        let meta: BaseMeta = booted.await.expect("it starts").write(&image, &wasm).expect("write");
+        let booted = booted.await.expect("it starts");
+        // The one that it has ends at 65536.
+        assert!(matches!(booted.write(&image, &wasm, 4096), Err(InstanceError::NotAtRest(_))));
+        let meta: BaseMeta = booted.write(&image, &wasm, stack).expect("write");
         let build = Build::new(&module, image, meta, driver).expect("they belong together");
         Fixture { build, runtime, dir }
     }

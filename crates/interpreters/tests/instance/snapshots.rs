@@ -35,6 +35,33 @@ async fn what_was_written_is_there_after_a_restore() {
     assert_eq!(run(&mut second, "hash").await, run(&mut first, "hash").await);
 }
 
+/// Few pages or many, with and without the page map.
+#[tokio::test]
+async fn what_is_left_on_the_stack_is_not_kept() {
+    for pages in [PageMap::open(), PageMap::unknown()] {
+        let fixture = Fixture::stacked(pages, 65536).await;
+        let mut context = Context::default();
+        let mut live = fixture.fresh().await;
+        let base = run(&mut live, "hash").await;
+        for (first, pages) in [(3, 1), (0, 16), (14, 2), (1, 15)] {
+            let fill = |page: u32| format!("fill {page} 200\n");
+            run(&mut live, &(first..first + pages).map(fill).collect::<String>()).await;
+            assert_eq!(live.snapshot().expect("at rest").pack, None, "{pages} pages");
+            assert_eq!(run(&mut live, "hash").await, base);
+            // What is not on it is.
+            run(&mut live, &format!("{}{}", fill(15), fill(16))).await;
+            context.keep(live.snapshot().expect("at rest"));
+            let snapshot = context.snapshot.as_ref().expect("it was saved");
+            assert_eq!(snapshot.packs.iter().map(|pack| pack.pages).sum::<u64>(), 1);
+            let mut restored = fixture.restore(&context).await.expect("it is whole");
+            assert_eq!(run(&mut restored, "peek 65536").await, json!(200));
+            assert_eq!(run(&mut restored, "hash").await, run(&mut live, "hash").await);
+            run(&mut live, "fill 16 16").await;
+            context.keep(live.snapshot().expect("at rest"));
+        }
+    }
+}
+
 /// Two flips of the top bit in a page must not cancel out.
 #[tokio::test]
 async fn negated_doubles_stay_negated() {

@@ -26,11 +26,13 @@ fn keep(changed: usize, live: usize, sizes: &[usize]) -> usize {
 }
 
 #[test]
-fn packs_halve_in_size() {
+fn packs_grow_from_the_newest_to_the_oldest() {
     assert_eq!(keep(10, 1000, &[1000]), 1);
     assert_eq!(keep(10, 1000, &[1000, 100]), 2);
-    assert_eq!(keep(60, 1000, &[1000, 100]), 1, "the small one is merged");
-    assert_eq!(keep(600, 1000, &[1000, 100]), 0, "all are merged");
+    assert_eq!(keep(60, 1000, &[1000, 100]), 2, "the small one is larger");
+    assert_eq!(keep(160, 1000, &[1000, 100]), 1, "the small one is merged");
+    assert_eq!(keep(1000, 1000, &[1000, 100]), 0, "all are merged");
+    assert_eq!(keep(60, 1000, &[1000, 400, 300, 200, 100]), 4, "there are many");
     assert_eq!(keep(0, 1000, &[1000, 100]), 2, "nothing changed");
     assert_eq!(keep(3, 3, &[]), 0, "there is none");
 }
@@ -42,8 +44,8 @@ fn a_merged_pack_has_what_changed_in_either() {
     // Steps that change the same pages leave the large pack alone.
     let mut packs = packs(&[160]);
     for _ in 0..100 {
-        let (keep, list) = plan(pages(45), 160, &packs);
-        assert_eq!((keep, &list), (1, &pages(45)));
+        let (keep, list) = plan(pages(145), 160, &packs);
+        assert_eq!((keep, &list), (1, &pages(145)));
         packs.truncate(keep);
         packs.push(list);
     }
