@@ -54,7 +54,7 @@ pub fn write(
     let start = out.total();
     let (list, plain) =
         SPACE.with_borrow_mut(|space| space.frame(memory, base, pages, &mut out))?;
-    let frame = out.total() - start | if plain { PLAIN } else { 0 };
+    let frame = (out.total() - start) | if plain { PLAIN } else { 0 };
     out.write_all(&list)?;
     let end = (LENGTH + HASH) as u64;
     let length = (out.total() + end).next_multiple_of(BLOCK as u64);
