@@ -39,14 +39,15 @@ const fn file(what: &'static str, package: &'static str) -> Need {
 
 /// SQLite and zstd are compiled from C.
 const BUILD: [Need; 2] = [program("cc", "gcc"), file("/usr/include/stdlib.h", "libc6-dev")];
-/// `try` shows each step as a curl line, and makes it with one. Interpreters come by pip.
-const TRY: [Need; 4] = [
+/// `try` shows each step as a curl line, and makes it with one. Interpreters come by pip and npm.
+const TRY: [Need; 5] = [
     program("curl", "curl"),
     file("/etc/ssl/certs", "ca-certificates"),
     program("python3", "python3"),
     Need { there: module, what: "pip", package: "python3-pip" },
+    program("npm", "npm"),
 ];
-const TESTS: [Need; 14] = [
+const TESTS: [Need; 13] = [
     program("busybox", "busybox-static"),
     program("runc", "runc"),
     program("ip", "iproute2"),
@@ -60,7 +61,6 @@ const TESTS: [Need; 14] = [
     program("mount", "mount"),
     program("tar", "tar"),
     program("node", "nodejs"),
-    program("npm", "npm"),
 ];
 const BENCH: [Need; 3] =
     [program("busybox", "busybox-static"), program("runc", "runc"), program("bwrap", "bubblewrap")];

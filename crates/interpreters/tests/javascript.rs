@@ -6,6 +6,8 @@ mod answers;
 mod breaks;
 #[path = "javascript/files.rs"]
 mod files;
+#[path = "javascript/intl.rs"]
+mod intl;
 mod kit;
 #[path = "javascript/limits.rs"]
 mod limits;

@@ -25,6 +25,7 @@ pub const JAVASCRIPT: Carried = Carried {
         "function* lines(file) { yield* fs.readFileSync(file, 'utf8').split('\\n') }\nconst reader = lines('lines'); reader.next()",
         "const later = Promise.resolve('kept'); const draws = [Math.random(), Math.random()]",
         "process.env.OWN = 'set by code'",
+        "const euro = new Intl.NumberFormat('de', { style: 'currency', currency: 'EUR' }); euro.format(1)",
     ],
     check: &[
         ("x += 1", ["42", "43", "44"]),
@@ -45,6 +46,11 @@ pub const JAVASCRIPT: Carried = Carried {
         ("await later", ["'kept'"; 3]),
         ("draws.push(Math.random()); new Set(draws).size", ["3", "4", "5"]),
         ("process.env.OWN", ["'set by code'"; 3]),
+        ("euro.format(1234.5)", ["'1.234,50\u{a0}€'"; 3]),
+        (
+            "new Date(0).toLocaleDateString('fr', { dateStyle: 'long', timeZone: 'Asia/Tokyo' })",
+            ["'1 janvier 1970'"; 3],
+        ),
     ],
 };
 

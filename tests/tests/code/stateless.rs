@@ -30,6 +30,9 @@ async fn nothing_is_there_and_nothing_is_kept() {
     let breaks = json!({ "code": "%main:: = (); 5", "language": "perl" });
     let answer = server.post("/v1/execute", breaks).await.expect(200);
     assert_eq!((text(&answer), &answer["rolledBack"]), ("5", &json!(false)));
+    let local = json!({ "code": "(1234.5).toLocaleString()", "language": "javascript" });
+    let answer = server.post("/v1/execute", local).await.expect(200);
+    assert_eq!(text(&answer), "'1,234.5'");
     let limited = json!({ "code": JAVASCRIPT.spin, "language": "javascript", "timeoutMs": 200 });
     let answer = server.post("/v1/execute", limited).await.expect(200);
     assert_eq!(answer["error"]["name"], "ExecutionLimitError");

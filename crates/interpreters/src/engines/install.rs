@@ -7,7 +7,9 @@ use super::cache::{self, EngineBuild, EngineDir, Lock};
 use super::catalogue::{EngineSpec, Files, Source, Take};
 use super::error::at;
 use super::strip::Stripped;
-use super::{Cache, Error, base, catalogue, compile, fetch, module_key, quickjs, strip, tree};
+use super::{
+    Cache, Error, base, catalogue, compile, fetch, intl, module_key, quickjs, strip, tree,
+};
 use crate::drivers;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -130,10 +132,11 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn all(mut self) -> Result<EngineBuild, Error> {
+        // First, so that a program that is missing for it is named before anything is built.
+        let dirs = self.files()?;
         let (sha256, wasm) = self.module()?;
         let stripped = strip(self.spec.name, &wasm, self.spec.exports)?;
         let (module, module_hash) = self.compiled(&sha256, &stripped)?;
-        let dirs = self.files()?;
         (self.say)(Step::Starting, None);
         let given = base::Given { spec: self.spec, wasm, sha256: sha256.clone(), stripped };
         let made = base::make(self.cache, given, &module, &dirs)?;
@@ -231,6 +234,9 @@ impl Run<'_> {
 
     /// The directories that contexts see beside their own.
     fn files(&mut self) -> Result<Vec<EngineDir>, Error> {
+        if let Source::QuickJs = self.spec.source {
+            return Ok(vec![self.intl()?]);
+        }
         let mut dirs = Vec::new();
         for files in self.spec.files {
             let Source::Package { package, .. } = self.spec.source else { continue };
@@ -241,18 +247,12 @@ impl Run<'_> {
                 Take::Whole(_) => host,
                 Take::Inner(_) => host.join("content"),
             };
-            let builds = self.cache.builds()?;
-            let known = builds.iter().flat_map(|build| &build.dirs).find(|dir| dir.host == inner);
-            let wanted = known.and_then(|dir| dir.hash.clone());
-            let path = self.cache.path(&inner);
-            // One of a run that was broken off is whole: it was put there so.
-            let there = tree::hash(&path).ok();
-            let there = there.filter(|hash| wanted.as_ref().is_none_or(|wanted| wanted == hash));
-            let hash = match there {
+            let hash = match self.there(&inner)? {
                 Some(hash) => hash,
                 None => {
                     let archive = self.member(package, files.archive)?;
                     self.take(files, &archive, &place)?;
+                    let path = self.cache.path(&inner);
                     tree::hash(&path).map_err(at(&path))?
                 }
             };
@@ -262,6 +262,45 @@ impl Run<'_> {
         Ok(dirs)
     }
 
+    /// The hash of a directory of files that an earlier run left whole.
+    fn there(&self, dir: &Path) -> Result<Option<String>, Error> {
+        let builds = self.cache.builds()?;
+        let known = builds.iter().flat_map(|build| &build.dirs).find(|known| known.host == dir);
+        let wanted = known.and_then(|dir| dir.hash.clone());
+        // One of a run that was broken off is whole: it was put there so.
+        let there = tree::hash(&self.cache.path(dir)).ok();
+        Ok(there.filter(|hash| wanted.as_ref().is_none_or(|wanted| wanted == hash)))
+    }
+
+    /// The library behind `Intl`.
+    fn intl(&mut self) -> Result<EngineDir, Error> {
+        let host = Path::new("files").join(&intl::recipe()[..32]);
+        let place = self.cache.path(&host);
+        let hash = match self.there(&host)? {
+            Some(hash) => hash,
+            None => {
+                (self.say)(Step::Fetching, Some(intl::bytes()));
+                let work = self.work()?;
+                let fresh = self.fresh(&place)?;
+                intl::take(self.spec.name, &work, fresh.path())?;
+                put(fresh, &place)?;
+                tree::hash(&place).map_err(at(&place))?
+            }
+        };
+        Ok(EngineDir { guest: intl::GUEST.to_owned(), host, hash: Some(hash) })
+    }
+
+    /// An empty directory beside `place`.
+    fn fresh(&self, place: &Path) -> Result<tempfile::TempDir, Error> {
+        let parent = place.parent().unwrap_or(place);
+        fs::create_dir_all(parent).map_err(at(parent))?;
+        let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(parent);
+        let fresh = fresh.map_err(at(parent))?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(fresh.path(), mode).map_err(at(fresh.path()))?;
+        Ok(fresh)
+    }
+
     /// Puts what is wanted of an archive into a directory of the cache, all or nothing.
     fn take(&mut self, files: &Files, archive: &Path, place: &Path) -> Result<(), Error> {
         let found = fetch::sha256_file(archive)?;
@@ -269,12 +308,7 @@ impl Run<'_> {
             let what = files.archive.to_owned();
             return Err(Error::Hash { what, found, wanted: files.sha256.to_owned() });
         }
-        let parent = place.parent().unwrap_or(place);
-        fs::create_dir_all(parent).map_err(at(parent))?;
-        let fresh = tempfile::Builder::new().prefix(".new-").tempdir_in(parent);
-        let fresh = fresh.map_err(at(parent))?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(fresh.path(), mode).map_err(at(fresh.path()))?;
+        let fresh = self.fresh(place)?;
         match files.take {
             Take::Whole(name) => {
                 let to = fresh.path().join(name);
@@ -290,14 +324,7 @@ impl Run<'_> {
                 fetch::unpack(name, &middle.path().join(member), &[], &content)?;
             }
         }
-        // One that is damaged goes; who has it open keeps what is in it until then.
-        let damaged = tempfile::Builder::new().prefix(".old-").tempdir_in(parent);
-        let damaged = damaged.map_err(at(parent))?;
-        match fs::rename(place, damaged.path()) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(at(place)(e)),
-            _ => {}
-        }
-        fs::rename(fresh.keep(), place).map_err(at(place))
+        put(fresh, place)
     }
 
     /// A file of a package, unpacked.
@@ -317,6 +344,19 @@ impl Run<'_> {
         }
         Ok(path)
     }
+}
+
+/// Gives a directory its place. One that is damaged goes; who has it open keeps what is in it until
+/// then.
+fn put(fresh: tempfile::TempDir, place: &Path) -> Result<(), Error> {
+    let parent = place.parent().unwrap_or(place);
+    let damaged = tempfile::Builder::new().prefix(".old-").tempdir_in(parent);
+    let damaged = damaged.map_err(at(parent))?;
+    match fs::rename(place, damaged.path()) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(at(place)(e)),
+        _ => {}
+    }
+    fs::rename(fresh.keep(), place).map_err(at(place))
 }
 
 /// Checks every file of the cache against its hash.

@@ -1,9 +1,9 @@
 //! Engines: interpreters that are installed in the cache, ready to be mapped.
 //!
 //! Reading order: `catalogue` (what there is, and its hashes), `install` (the steps), `fetch`
-//! (packages, by the ordinary clients), `quickjs` (the one that is built here), `strip` and
-//! `compile` (from a module to machine code), `base` (the image that every context starts from),
-//! `cache` (where all of it lies).
+//! (packages, by the ordinary clients), `quickjs` (the one that is built here), `intl` (the files
+//! behind its `Intl`), `strip` and `compile` (from a module to machine code), `base` (the image that
+//! every context starts from), `cache` (where all of it lies).
 
 mod base;
 mod cache;
@@ -12,6 +12,7 @@ mod compile;
 mod error;
 mod fetch;
 mod install;
+mod intl;
 mod quickjs;
 mod strip;
 mod tree;

@@ -1,7 +1,7 @@
 //! QuickJS-NG with the driver, built for WebAssembly.
 
 use super::error::at;
-use super::{Error, catalogue, fetch};
+use super::{Error, catalogue, fetch, intl};
 use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::Path;
@@ -15,10 +15,13 @@ pub(crate) const DRIVER: &[(&str, &str)] = &[
     ("natives.h", include_str!("../drivers/javascript/natives.h")),
     ("loop.h", include_str!("../drivers/javascript/loop.h")),
     ("modules.h", include_str!("../drivers/javascript/modules.h")),
+    ("intl.h", include_str!("../drivers/javascript/intl.h")),
     ("answers.js", include_str!("../drivers/javascript/answers.js")),
     ("prelude.js", include_str!("../drivers/javascript/prelude.js")),
     ("web.js", include_str!("../drivers/javascript/web.js")),
     ("files.js", include_str!("../drivers/javascript/files.js")),
+    ("intl.js", include_str!("../drivers/javascript/intl.js")),
+    ("library.js", include_str!("../drivers/javascript/library.js")),
 ];
 
 /// What is compiled beside the driver, which includes quickjs.c.
@@ -95,6 +98,21 @@ const PATCHES: &[(&str, &str)] = &[
     // what code defines for all objects (`then`, `value`) does not take it. Two places.
     (concat!("        }\n\n", async_value!(old)), concat!("        }\n\n", async_value!(new))),
     (concat!("    } else {\n", async_value!(old)), concat!("    } else {\n", async_value!(new))),
+    // A property that is made at its first use, of ours: `Intl`.
+    (
+        "static JSValue js_bytecode_autoinit(JSContext *ctx, JSObject *p, JSAtom atom,\n                                    \
+         void *opaque)\n{\n    switch ((uintptr_t)opaque) {\n    default:\n        abort();",
+        "static JSValue sandkeep_intl(void);\n\
+         static JSValue js_bytecode_autoinit(JSContext *ctx, JSObject *p, JSAtom atom,\n                                    \
+         void *opaque)\n{\n    switch ((uintptr_t)opaque) {\n    default:\n        \
+         return sandkeep_intl();",
+    ),
+    // One that could not be made, as there was no memory for it, can be made later.
+    (
+        "    val = func(realm, p, prop, pr->u.init.opaque);\n",
+        "    val = func(realm, p, prop, pr->u.init.opaque);\n    \
+         if (JS_IsException(val))\n        return -1;\n",
+    ),
 ];
 
 const FLAGS: &[&str] = &[
@@ -133,6 +151,7 @@ pub(crate) fn recipe() -> String {
     text(catalogue::QUICKJS_CRATE.1);
     text(catalogue::QUICKJS_CRATE.2);
     text(catalogue::ZIG.version);
+    text(&intl::recipe());
     DRIVER.iter().chain(PATCHES).for_each(|(a, b)| [a, b].map(|t| text(t)).into_iter().collect());
     UNITS.iter().chain(FLAGS).for_each(|t| text(t));
     hash.finalize().to_hex().to_string()
@@ -177,7 +196,15 @@ pub(crate) fn build(engine: &str, work: &Path) -> Result<Vec<u8>, Error> {
     patch(engine, &place.join("quickjs.c"))?;
     let cache = dir.path().join("cache");
     let mut command = Command::new(program);
-    command.arg("cc").args(FLAGS).args(UNITS).args(["-o", "quickjs.wasm"]).current_dir(&place);
+    // The base image names the library that its contexts load, so that no other is put below them.
+    let library = format!("-DINTL_LIBRARY=\"{}\"", intl::recipe());
+    command
+        .arg("cc")
+        .args(FLAGS)
+        .arg(library)
+        .args(UNITS)
+        .args(["-o", "quickjs.wasm"])
+        .current_dir(&place);
     command.env("ZIG_GLOBAL_CACHE_DIR", &cache).env("ZIG_LOCAL_CACHE_DIR", &cache);
     fetch::run(&mut command)?;
     let module = place.join("quickjs.wasm");

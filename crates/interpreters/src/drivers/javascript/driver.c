@@ -89,6 +89,7 @@ static int sandkeep_redefine_global(JSContext *ctx, JSAtom name, int flags)
 #include "natives.h"
 #include "loop.h"
 #include "modules.h"
+#include "intl.h"
 
 static const JSCFunctionListEntry NATIVES[] = {
     JS_CFUNC_DEF("write", 2, native_write),
@@ -120,6 +121,9 @@ static const JSCFunctionListEntry NATIVES[] = {
     JS_CFUNC_MAGIC_DEF("setTimeout", 2, native_timer, 0),
     JS_CFUNC_MAGIC_DEF("setInterval", 2, native_timer, 1),
     JS_CFUNC_DEF("clearTimeout", 1, native_clear_timer),
+    JS_CFUNC_DEF("intl", 0, native_intl),
+    JS_CFUNC_DEF("libraryModule", 1, native_library_module),
+    JS_CFUNC_DEF("libraryFile", 1, native_library_file),
 };
 
 
@@ -135,16 +139,26 @@ static const char WEB[] = {
 static const char FILES[] = {
 #embed "files.js"
     , 0};
+static const char INTL[] = {
+#embed "intl.js"
+    , 0};
+static const char LIBRARY[] = {
+#embed "library.js"
+    , 0};
 
 /* Evaluates a script that is a function of the natives and of what an earlier one gave. */
 static JSValue install(JSContext *ctx, const char *name, const char *text, JSValueConst before)
 {
     JSValue function = JS_Eval(ctx, text, strlen(text), name, JS_EVAL_TYPE_GLOBAL);
+    if (JS_IsException(function))
+        return function;
     JSValue natives = JS_NewObject(ctx);
     JS_SetPropertyFunctionList(ctx, natives, NATIVES, countof(NATIVES));
     /* What plain objects and lists of the code look like. */
-    JS_SetPropertyStr(ctx, natives, "objectPrototype", JS_GetClassProto(user, JS_CLASS_OBJECT));
-    JS_SetPropertyStr(ctx, natives, "arrayPrototype", JS_GetClassProto(user, JS_CLASS_ARRAY));
+    JS_DefinePropertyValueStr(ctx, natives, "objectPrototype",
+                              JS_GetClassProto(user, JS_CLASS_OBJECT), JS_PROP_C_W_E);
+    JS_DefinePropertyValueStr(ctx, natives, "arrayPrototype",
+                              JS_GetClassProto(user, JS_CLASS_ARRAY), JS_PROP_C_W_E);
     JSValue arguments[] = {natives, before};
     JSValue result = JS_Call(ctx, function, JS_UNDEFINED, 2, (JSValueConst *)arguments);
     JS_FreeValue(ctx, natives);
@@ -158,6 +172,31 @@ static JSContext *realm(void)
     if (ctx)
         JS_AddIntrinsicBigInt(ctx);
     return ctx;
+}
+
+/* What makes `Intl`, made at its first use: in a realm of its own, which no code can change, the
+ * library; in the user's realm its classes. Nothing of it is there after a failure. */
+static JSValue make_intl(void)
+{
+    if (!(library = realm()))
+        return JS_ThrowOutOfMemory(user);
+    JSValue calls = install(library, "sandkeep:library", LIBRARY, JS_UNDEFINED);
+    JSValue both = JS_NewObjectProto(user, JS_NULL);
+    JSValue made = JS_EXCEPTION;
+    if (JS_IsException(calls)) {
+        JS_FreeValue(user, both);
+    } else {
+        JS_DefinePropertyValueStr(user, both, "library", calls, JS_PROP_C_W_E);
+        JS_DefinePropertyValueStr(user, both, "intrinsics", JS_DupValue(user, intrinsics),
+                                  JS_PROP_C_W_E);
+        made = install(user, "sandkeep:intl", INTL, both);
+        JS_FreeValue(user, both);
+    }
+    if (JS_IsException(made)) {
+        JS_FreeContext(library);
+        library = NULL;
+    }
+    return made;
 }
 
 static int boot_failed(void)
@@ -195,6 +234,12 @@ int EXPORT(sandkeep_boot)(void)
         return boot_failed();
     environment = JS_GetPropertyStr(user, objects, "env");
     builtins = JS_GetPropertyStr(user, objects, "modules");
+    intrinsics = JS_GetPropertyStr(user, objects, "intrinsics");
+    intl = JS_UNDEFINED;
+    JSAtom name = JS_NewAtom(user, "Intl");
+    JS_DefineAutoInitProperty(user, user->global_obj, name, JS_AUTOINIT_ID_BYTECODE,
+                              (void *)INTL_PROPERTY, JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
+    JS_FreeAtom(user, name);
     JS_FreeValue(user, objects);
     JS_FreeValue(host, functions);
     JS_RunGC(runtime);

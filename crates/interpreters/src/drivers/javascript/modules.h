@@ -26,8 +26,24 @@ static void clean(char *path)
     *out = 0;
 }
 
+/* The realm of the library behind `Intl`, once it is loaded. Its modules name each other by package. */
+static JSContext *library;
+
+static char *library_path(JSContext *ctx, const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    const char *package = slash ? slash + 1 : name;
+    size_t room = strlen(package) + 64;
+    char *path = js_malloc(ctx, room);
+    if (path)
+        snprintf(path, room, "/usr/local/lib/intl/%s/index.js", package);
+    return path;
+}
+
 static char *module_path(JSContext *ctx, const char *base, const char *name, void *opaque)
 {
+    if (ctx == library)
+        return library_path(ctx, name);
     if (!strncmp(name, "node:", 5))
         name += 5;
     JSAtom atom = JS_NewAtom(ctx, name);

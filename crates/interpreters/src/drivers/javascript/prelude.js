@@ -172,5 +172,61 @@
     timers: { setTimeout, setInterval: globalThis.setInterval, setImmediate: globalThis.setImmediate },
     "timers/promises": { setTimeout: sleep },
   };
-  return { env, modules, expose, hidden };
+
+  // What `Intl` is made of, whatever code has done to it by then.
+  const uncurry = (act) => Function.prototype.call.bind(act);
+  const intrinsics = {
+    __proto__: null,
+    Object,
+    Number,
+    String,
+    now: Date.now,
+    isArray: Array.isArray,
+    defineProperty: Object.defineProperty,
+    ownKeys: Reflect.ownKeys,
+    construct: Reflect.construct,
+    slice: uncurry(String.prototype.slice),
+    toStringTag: Symbol.toStringTag,
+    errors: { __proto__: null, Error, EvalError, InternalError, RangeError, ReferenceError, SyntaxError, TypeError },
+  };
+  const numberOf = uncurry(Number.prototype.valueOf);
+  const bigintOf = uncurry(BigInt.prototype.valueOf);
+  const timeOf = uncurry(Date.prototype.getTime);
+  const { isNaN } = Number;
+  const typedLength = uncurry(Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Int8Array.prototype), "length").get);
+  // A method whose length is 0, as both of its arguments may be left out.
+  const localized = (kind, name, act) => {
+    const { [name]: made } = {
+      [name](locales, options) {
+        return act(this, locales, options);
+      },
+    };
+    intrinsics.defineProperty(made, "length", { value: 0 });
+    hidden(kind.prototype, name, made);
+  };
+  const date = (name, required, defaults) =>
+    localized(Date, name, (self, locales, options) => {
+      const time = timeOf(self);
+      return isNaN(time) ? "Invalid Date" : native.intl().date(time, locales, options, required, defaults);
+    });
+  localized(Number, "toLocaleString", (self, locales, options) => native.intl().number(numberOf(self), locales, options));
+  localized(BigInt, "toLocaleString", (self, locales, options) => native.intl().number(bigintOf(self), locales, options));
+  date("toLocaleString", "any", "all");
+  date("toLocaleDateString", "date", "date");
+  date("toLocaleTimeString", "time", "time");
+  const elements = (self, length, locales, options) => {
+    let text = "";
+    for (let i = 0; i < length; i++) {
+      if (i) text += ",";
+      const value = self[i];
+      if (value !== undefined && value !== null) text += value.toLocaleString(locales, options);
+    }
+    return text;
+  };
+  localized(Array, "toLocaleString", (self, locales, options) => {
+    const list = intrinsics.Object(self);
+    return elements(list, intrinsics.Number(list.length), locales, options);
+  });
+  localized(Object.getPrototypeOf(Int8Array), "toLocaleString", (self, locales, options) => elements(self, typedLength(self), locales, options));
+  return { env, modules, expose, hidden, intrinsics };
 })
