@@ -206,15 +206,20 @@ impl Driver for Ruby {
 }
 
 impl Request {
-    /// Its texts: the code, the directory, the code's name, the seed, names and values of the
-    /// environment; before them a line with the length of each.
+    /// Its texts: the code, the directory, the code's name, the seed, and the environment, which
+    /// is its names and values in the same form, or nothing.
     fn framed(&self) -> Vec<u8> {
         let seed = self.seed.map_or_else(String::new, |seed| seed.to_string());
-        let mut texts = vec![&*self.code, &*self.cwd, &*self.line, &*seed];
-        texts.extend(self.env.iter().flat_map(|(name, value)| [&**name, &**value]));
-        let sizes: Vec<_> = texts.iter().map(|text| text.len().to_string()).collect();
-        format!("{}\n{}", sizes.join(" "), texts.concat()).into_bytes()
+        let pairs: Vec<_> = self.env.iter().flat_map(|(name, value)| [&**name, &**value]).collect();
+        let environment = if pairs.is_empty() { String::new() } else { frame(&pairs) };
+        frame(&[&self.code, &self.cwd, &self.line, &seed, &environment]).into_bytes()
     }
+}
+
+/// Texts, with a line before them that has the length of each.
+fn frame(texts: &[&str]) -> String {
+    let sizes: Vec<_> = texts.iter().map(|text| text.len().to_string()).collect();
+    format!("{}\n{}", sizes.join(" "), texts.concat())
 }
 
 /// A text as Ruby's notation has it, on one line and without NUL.

@@ -17,6 +17,9 @@ async fn code_that_redefines_what_all_objects_have_changes_no_answer() {
         "class IO; def read(*) = raise; def flush = raise; def write(*) = raise; end; 1",
         "$stdout = Object.new; def $stdout.write(*) = raise; $stderr = $stdout; 1",
         "STDIN.close; $stdin = nil; 1",
+        "ObjectSpace.each_object(Array) { |s| s.clear rescue 0 }; ObjectSpace.each_object(Hash) { |s| s.clear rescue 0 }; nil",
+        "ObjectSpace.each_object(Array) { |s| s.freeze }; ObjectSpace.each_object(Hash) { |s| s.freeze }; nil",
+        "class RubyVM::InstructionSequence; def self.translate(i) = raise('mine'); end; 1",
         "def Dir.pwd = raise; def Dir.chdir(*) = raise; 1",
         "def ENV.[]=(*) = raise; def ENV.delete(*) = raise; def ENV.replace(*) = raise; 1",
         "Object.constants.each { |c| Object.send(:remove_const, c) rescue 0 }; 1",
@@ -87,10 +90,8 @@ async fn code_that_takes_away_what_answers_are_made_with_has_not_run() {
     let mut c = context();
     c.run("x = 1").await.text();
     for code in [
-        "x = 2; ObjectSpace.each_object(Array) { |s| s.clear rescue 0 }; ObjectSpace.each_object(Hash) { |s| s.clear rescue 0 }; nil",
         "x = 2; class UnboundMethod; def bind_call(*) = raise; end; nil",
         "x = 2; class UnboundMethod; undef_method :bind_call; end; nil",
-        "x = 2; class RubyVM::InstructionSequence; def self.translate(i) = raise('mine'); end; 1",
         "x = 2; TracePoint.new(:call) { raise 'mine' }.enable; 1",
         "x = 2; set_trace_func(proc { raise 'mine' }); 1",
         "x = 2; ObjectSpace.each_object(Module) { |m| (m.instance_methods(false) + m.private_instance_methods(false)) \
@@ -100,5 +101,113 @@ async fn code_that_takes_away_what_answers_are_made_with_has_not_run() {
         assert!(ran.rolled_back(), "{code}: {ran:?}");
         assert_eq!(ran.error().name, "EngineError", "{code}");
         assert_eq!(c.run("x").await.text(), "1", "after {code}");
+    }
+}
+
+/// What code gives to all objects of a kind is for the code to call: the driver asks no value for a
+/// conversion, and compares none with what may be redefined.
+#[tokio::test]
+async fn methods_of_all_objects_are_not_met_by_the_driver() {
+    let bodies = ["$stderr.puts 'met'", "exit!", "raise 'met'"];
+    let instance = [
+        "method_missing(*)",
+        "respond_to?(*)",
+        "respond_to_missing?(*)",
+        "coerce(*)",
+        "==(*)",
+        "hash",
+        "to_io",
+        "to_str",
+        "to_ary",
+        "to_hash",
+        "to_proc",
+        "to_path",
+        "to_html",
+    ];
+    let class = ["inherited(*)", "method_added(*)", "const_missing(*)", "===(*)"];
+    let kinds = [
+        "Object",
+        "BasicObject",
+        "Kernel",
+        "NilClass",
+        "Integer",
+        "String",
+        "Hash",
+        "Array",
+        "Proc",
+        "Exception",
+    ];
+    for kind in kinds {
+        let keyword = if kind == "Kernel" { "module" } else { "class" };
+        for body in bodies {
+            for (place, methods) in [("", &instance[..]), ("self.", &class[..])] {
+                for method in methods {
+                    // A form that the value is to have.
+                    if *method == "to_html"
+                        && matches!(kind, "Integer" | "Object" | "BasicObject" | "Kernel")
+                    {
+                        continue;
+                    }
+                    let code =
+                        format!("{keyword} {kind}; def {place}{method} = ({body}; nil); end; 1");
+                    let mut c = context();
+                    c.run(&code).await;
+                    for _ in 0..2 {
+                        let ran = c.run("41+1").await;
+                        assert_eq!(
+                            (ran.json(), ran.stderr.as_str()),
+                            (Some(json!(42)), ""),
+                            "after {code}"
+                        );
+                        let ran = c.run("nil").await;
+                        assert_eq!(
+                            (&ran.outcome.error, ran.stderr.as_str()),
+                            (&None, ""),
+                            "after {code}"
+                        );
+                        c.evict();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Of errors too, and where the environment changes.
+#[tokio::test]
+async fn errors_and_variables_are_told_without_them() {
+    for (kind, methods) in [
+        (
+            "String",
+            "== + << lines strip start_with? byteslice to_i empty? dup hash to_str respond_to_missing? method_missing",
+        ),
+        (
+            "Array",
+            "<< first drop size each map filter_map find concat to_ary join method_missing ==",
+        ),
+        ("Hash", "== each map default to_hash replace empty? method_missing"),
+        ("Module", "=== == name to_s const_missing method_missing"),
+        ("Object", "method_missing respond_to_missing? respond_to? to_s to_str to_io"),
+        ("Symbol", "== to_proc to_s method_missing"),
+        ("NilClass", "to_s == to_a nil? ! method_missing"),
+    ] {
+        for method in methods.split(' ') {
+            let code = format!("class {kind}; def {method}(*) = exit!; end; 1");
+            let mut c = context();
+            c.run(&code).await;
+            c.env.insert("A".into(), "1".into());
+            c.run("nil").await;
+            c.env.insert("A".into(), "2".into());
+            c.env.insert("B".into(), "2".into());
+            let ran = c.run("nil").await;
+            assert_eq!((&ran.outcome.error, ran.rolled_back()), (&None, false), "after {code}");
+            let ran = c.run("\nraise 'x'").await;
+            assert_eq!(
+                (ran.error().name.as_str(), ran.error().line_number),
+                ("RuntimeError", Some(2)),
+                "after {code}: {ran:?}"
+            );
+            assert_eq!(c.run("return 5").await.error().name, "LocalJumpError", "after {code}");
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 # Runs once, when the base image is made. Its value is the driver, an object that no constant and
 # no variable of the guest names. The host calls `run` on it. What code of the guest may redefine
-# (inspect, message, to_s, respond_to? ...) is called through method objects taken here, or with a
-# rescue around it.
+# (inspect, message, to_s, respond_to? ...) is called through method objects taken here, on values
+# of a known class: no operator and no implicit conversion meets a method of the guest. Methods of
+# a value's own (inspect, message, to_html) are called where its text is told, and nowhere else.
 
 require "js"
 %w[json set time date securerandom stringio strscan digest pp forwardable delegate singleton erb
@@ -16,13 +17,15 @@ $stderr.sync = true
 $0 = "ruby"
 
 # The build knows no locale, and takes values of the environment beyond ASCII for bytes.
+SET, DELETE = ENV.method(:[]=).unbind, ENV.method(:delete).unbind
 ENV.singleton_class.prepend(Module.new do
+  string, array, hash, bytes = String, Array, Hash, Encoding::BINARY
+  kind = Kernel.instance_method(:kind_of?)
   read = lambda do |value|
-    case value
-    when String
-      value.encoding == Encoding::BINARY ? value.dup.force_encoding("UTF-8").freeze : value
-    when Array then value.map(&read)
-    when Hash then value.to_h { |name, text| [read.(name), read.(text)] }
+    if kind.bind_call(value, string)
+      bytes.equal?(value.encoding) ? value.dup.force_encoding("UTF-8").freeze : value
+    elsif kind.bind_call(value, array) then value.map(&read)
+    elsif kind.bind_call(value, hash) then value.to_h { |name, text| [read.(name), read.(text)] }
     else value
     end
   end
@@ -41,6 +44,7 @@ Object.new.tap do |driver|
     LIMIT = 1 << 20
     DEPTH = 64
     FRAMES = 20
+    EDGE = FRAMES + 1
     TOP = ::TOPLEVEL_BINDING
     INT = 2**53 - 1
     LEAST = -INT
@@ -49,77 +53,61 @@ Object.new.tap do |driver|
     ESCAPES.each_value(&:freeze)
     ESCAPES.freeze
     WIRE = /["\\\x00-\x1f]/
-    ARRAY = ::Array
-    BYTES = ::Encoding::BINARY
-    DIR = ::Dir
-    ENVIRONMENT = ::ENV
-    EXCEPTION = ::Exception
-    FALSE = false
-    FLOAT = ::Float
-    HASH = ::Hash
-    INTEGER = ::Integer
-    KERNEL = ::Kernel
-    OBJECT = ::Object
-    INPUT = ::STDIN
-    READ = ::IO.instance_method(:read)
-    STRING = ::String
-    SYNTAX = ::SyntaxError
-    SYSTEM_EXIT = ::SystemExit
-    STATUS = ::SystemExit.instance_method(:status)
-    UTF8 = ::Encoding::UTF_8
-    DOOR = ::JS.method(:eval)
-    INBOX = DOOR.call("")
+    ARRAY, EXCEPTION, FLOAT, HASH, INTEGER = ::Array, ::Exception, ::Float, ::Hash, ::Integer
+    STREAM, KERNEL, OBJECT, STRING = ::IO, ::Kernel, ::Object, ::String
+    SYNTAX, SYSTEM_EXIT = ::SyntaxError, ::SystemExit
+    BYTES, UTF8 = ::Encoding::BINARY, ::Encoding::UTF_8
+    DIR, ENVIRONMENT = ::Dir, ::ENV
+    INPUT, OUTPUT = ::STDIN, ::STDOUT
+    BRIDGE = ::JS
+    DOOR = ::JS.method(:eval).unbind
+    INBOX = DOOR.bind_call(BRIDGE, "")
     TEXT_OF = ::JS::Object.instance_method(:to_s)
-    EMPTY = ::String.instance_method(:empty?)
-    ENCODE = ::String.instance_method(:force_encoding)
+    # For what catches all: it asks no method of the guest whether it does.
+    ANY = ::Module.new { def self.===(_) = true }
+    ANY.singleton_class.freeze
+    # Whose methods, where code adds some, are not meant for this value or that.
+    COMMON = [
+      ::BasicObject, OBJECT, KERNEL, ::Comparable, ::Enumerable, ::NilClass, ::TrueClass, ::FalseClass, INTEGER,
+      FLOAT, ::Numeric, STRING, ::Symbol, ARRAY, HASH, ::Range, ::Proc, ::Method, EXCEPTION, ::StandardError, ::Module, ::Class,
+    ].freeze
+
+    {
+      ::Array => %i[AT=at LENGTH=length MAP=map PACK=pack PUSH=push PUT=[]=],
+      ::BasicObject => %i[SAME=equal? SEND=__send__],
+      ::Binding => %i[EVAL=eval],
+      ::Exception => %i[CAUSE=cause TRACE=backtrace],
+      ::Float => %i[DECIMAL=to_s FINITE=finite?],
+      ::Hash => %i[EACH_KEY=each_key EMPTY_HASH=empty? FETCH=[] HAS=key? KEYS=keys VALUES=values],
+      ::Integer => %i[DIGITS=to_s LESS=< MINUS=- PLUS=+],
+      ::IO => %i[CLOSED=closed? FLUSH=flush READ=read],
+      ::Kernel => %i[CLASS=class INSTANCE=instance_of? KIND=kind_of? PLAIN=to_s RESPOND=respond_to? SINGLETONS=singleton_methods],
+      ::Module => %i[DEFINED=public_method_defined? METHOD=instance_method MODULE_TEXT=to_s NAME=name],
+      ::String => %i[
+        APPEND=<< BYTESIZE=bytesize BYTESLICE=byteslice EMPTY=empty? ENCODE=force_encoding ENCODING=encoding EQUAL===
+        GSUB=gsub INCLUDE=include? LINES=lines MATCH=match? NUMBER=to_i SCRUB=scrub SPLIT=split START=start_with?
+        STRIP=strip TRANSCODE=encode UNPACK=unpack VALID=valid_encoding?
+      ],
+      ::SystemExit => %i[STATUS=status],
+      ::UnboundMethod => %i[OWNER=owner],
+    }.each do |owner, names|
+      names.each do |name|
+        constant, method = name.to_s.split("=", 2)
+        const_set(constant, owner.instance_method(method))
+      end
+    end
+    ENTER, HERE = ::Dir.method(:chdir).unbind, ::Dir.method(:pwd).unbind
+    REPLACE, SET, DELETE = ::ENV.method(:replace).unbind, ::SET, ::DELETE
     HASH_OF = ::Hash.method(:[]).unbind
-    MAP = ::Array.instance_method(:map)
-    NUMBER = ::String.instance_method(:to_i)
+    NEW = ::String.method(:new).unbind
     SPACE = / /
     FIELD = { " " => "a" }.freeze
-    SPLIT = ::String.instance_method(:split)
-    UNPACK = ::String.instance_method(:unpack)
-
-    CLASS = ::Kernel.instance_method(:class)
-    INSTANCE = ::Kernel.instance_method(:instance_of?)
-    KIND = ::Kernel.instance_method(:kind_of?)
-    NAME = ::Module.instance_method(:name)
-    PLAIN = ::Kernel.instance_method(:to_s)
-    RESPOND = ::Kernel.instance_method(:respond_to?)
-    SAME = ::BasicObject.instance_method(:equal?)
-    MODULE_TEXT = ::Module.instance_method(:to_s)
-    TRACE = ::Exception.instance_method(:backtrace)
-    GSUB = ::String.instance_method(:gsub)
-    DIGITS = ::Integer.instance_method(:to_s)
-    DECIMAL = ::Float.instance_method(:to_s)
-    CAUSE = ::Exception.instance_method(:cause)
-    PLUS = ::Integer.instance_method(:+)
-    LESS = ::Integer.instance_method(:<)
-    FINITE = ::Float.instance_method(:finite?)
-    NEW = ::String.method(:new).unbind
-    APPEND = ::String.instance_method(:<<)
-    BYTESIZE = ::String.instance_method(:bytesize)
-    BYTESLICE = ::String.instance_method(:byteslice)
-    ENCODING = ::String.instance_method(:encoding)
-    TRANSCODE = ::String.instance_method(:encode)
-    SCRUB = ::String.instance_method(:scrub)
-    VALID = ::String.instance_method(:valid_encoding?)
-    PACK = ::Array.instance_method(:pack)
-    LENGTH = ::Array.instance_method(:length)
-    AT = ::Array.instance_method(:at)
-    KEYS = ::Hash.instance_method(:keys)
-    FETCH = ::Hash.instance_method(:[])
-    EACH_KEY = ::Hash.instance_method(:each_key)
-    HAS = ::Hash.instance_method(:key?)
-    SAME_HASH = ::Hash.instance_method(:==)
-    EQUAL = ::String.instance_method(:==)
-    PUT = ::Array.instance_method(:[]=)
+    BINARY_FORM = /\A(?!text\/|image\/svg|application\/(?:json|javascript))/
     # The environment as it was last given.
-    GIVEN = [nil]
-    EVAL = ::Binding.instance_method(:eval)
+    GIVEN = ["none", nil]
 
     def run
-      code, cwd, line, seed, environment = request
+      code, cwd, line, seed, environment = parse(TEXT_OF.bind_call(INBOX))
       KERNEL.srand(seed) if seed
       enter(cwd)
       environment(environment)
@@ -130,7 +118,7 @@ Object.new.tap do |driver|
         value = EVAL.bind_call(TOP, code, line, 1)
         value = SAME.bind_call(nil, value) ? nil : result(value)
         left = false
-      rescue EXCEPTION => e
+      rescue ANY => e
         value = nil
         error = told(e, line)
         left = false
@@ -141,8 +129,6 @@ Object.new.tap do |driver|
       end
       answer(value, error, suspected)
     end
-
-    INCLUDE = ::String.instance_method(:include?)
 
     # Whether there is in code what is in code that takes away what the driver needs: too much rather
     # than too little. Searched for, as patterns take their time in long code.
@@ -156,13 +142,11 @@ Object.new.tap do |driver|
     # Whether a request can be read, run and answered after this one.
     def sound
       code, cwd, line, seed, environment = parse(SAMPLE)
-      environment(AT.bind_call(GIVEN, 0))
       value = EVAL.bind_call(TOP, code, line, 1)
-      result(value)
-      EQUAL.bind_call(lossless(value), SOUND)
+      EQUAL.bind_call(lossless(value), SOUND) && EQUAL.bind_call(quote(shorten(utf8(line))), '"<check>"')
     end
 
-    SAMPLE = "18 1 7 0 1 1\n[1, 0.5, 'a', nil]/<check>AB"
+    SAMPLE = "18 1 7 0 0\n[1, 0.5, 'a', nil]/<check>"
     SOUND = '[1,0.5,"a",null]'
     RETURNED = '{"name":"LocalJumpError","message":"unexpected return",' \
                '"traceback":["unexpected return (LocalJumpError)"]}'
@@ -176,16 +160,16 @@ Object.new.tap do |driver|
 
     # Code, working directory, name of the code, seed or nil, environment. Without arithmetic and
     # without methods of arrays: code may have made them anything, and is to be heard all the same.
-    def request
-      parse(TEXT_OF.bind_call(INBOX))
+    def parse(text)
+      code, cwd, line, seed, environment = fields(text)
+      [code, cwd, line, EMPTY.bind_call(seed) ? nil : NUMBER.bind_call(seed), environment]
     end
 
-    def parse(text)
+    # Texts, with a line before them that has the length of each.
+    def fields(text)
       head, rest = SPLIT.bind_call(text, "\n", 2)
       texts = UNPACK.bind_call(rest, "a#{GSUB.bind_call(head, SPACE, FIELD)}")
-      code, cwd, line, seed, *environment = MAP.bind_call(texts) { |text| ENCODE.bind_call(text, UTF8) }
-      seed = EMPTY.bind_call(seed) ? nil : NUMBER.bind_call(seed)
-      [code, cwd, line, seed, HASH_OF.bind_call(HASH, *environment)]
+      MAP.bind_call(texts) { |text| ENCODE.bind_call(text, UTF8) }
     end
 
     # A result as JSON: text, json where nothing is lost, further forms.
@@ -193,46 +177,69 @@ Object.new.tap do |driver|
       text = utf8(shown(value))
       json = lossless(value)
       json = json ? ",\"json\":#{json}" : ""
-      html = form(value, :to_html, "text/html")
-      svg = form(value, :to_svg, "image/svg+xml")
-      png = form(value, :to_png, "image/png")
-      "{\"text\":#{quote(shorten(text))}#{json}#{html}#{svg}#{png}}"
+      "{\"text\":#{quote(shorten(text))}#{json}#{forms(value)}}"
     end
 
-    # A further form, or nothing.
-    def form(value, name, type)
-      return "" unless RESPOND.bind_call(value, name)
-      form = value.__send__(name)
-      return "" unless KIND.bind_call(form, STRING)
-      form = SAME.bind_call(name, :to_png) ? PACK.bind_call([form], "m0") : utf8(form)
-      ",#{quote(type)}:#{quote(form)}"
-    rescue EXCEPTION
+    # Further forms, where the value has methods for them.
+    def forms(value)
+      type = CLASS.bind_call(value)
+      own = attempt { METHOD.bind_call(type, :respond_to_missing?) }
+      own = own ? (among?(COMMON, OWNER.bind_call(own)) ? nil : RESPOND) : nil
+      single = SINGLETONS.bind_call(value)
+      "#{form(value, type, own, single, :to_html, "text/html")}#{form(value, type, own, single, :to_svg, "image/svg+xml")}" \
+        "#{form(value, type, own, single, :to_png, "image/png")}"
+    rescue ANY
       ""
     end
 
-    def display(value)
-      json = result(value)
-      DOOR.call(json)
-      nil
+    def form(value, type, own, single, name, mime)
+      return "" unless DEFINED.bind_call(type, name) || among?(single, name) || own&.bind_call(value, name)
+      form = SEND.bind_call(value, name)
+      return "" unless KIND.bind_call(form, STRING)
+      ",#{quote(mime)}:#{quote(SAME.bind_call(name, :to_png) ? PACK.bind_call([form], "m0") : utf8(form))}"
+    rescue ANY
+      ""
     end
 
-    def display_as(forms)
-      text = nil
-      parts = forms.map do |type, data|
-        type = utf8(STRING.new(type))
-        data = type.match?(/\A(text\/|image\/svg|application\/(json|javascript))/) ? utf8(data) : [data].pack("m0")
-        text = data if type == "text/plain"
-        quote(type) + ":" + quote(data)
+    def among?(list, one)
+      at = 0
+      length = LENGTH.bind_call(list)
+      while LESS.bind_call(at, length)
+        return true if SAME.bind_call(one, AT.bind_call(list, at))
+        at = PLUS.bind_call(at, 1)
       end
-      parts.unshift('"text":' + quote(text || "")) 
-      DOOR.call("{" + parts.join(",") + "}")
-      nil
+      false
+    end
+
+    # What `display` was given.
+    def display(values, forms)
+      return display_as(KEYS.bind_call(forms), VALUES.bind_call(forms)) unless EMPTY_HASH.bind_call(forms)
+      at = 0
+      while LESS.bind_call(at, LENGTH.bind_call(values))
+        DOOR.bind_call(BRIDGE, result(AT.bind_call(values, at)))
+        at = PLUS.bind_call(at, 1)
+      end
+    end
+
+    def display_as(types, forms)
+      text = ""
+      parts = NEW.bind_call(STRING, encoding: UTF8)
+      at = 0
+      while LESS.bind_call(at, LENGTH.bind_call(types))
+        type = utf8(AT.bind_call(types, at))
+        form = AT.bind_call(forms, at)
+        form = MATCH.bind_call(type, BINARY_FORM) ? PACK.bind_call([form], "m0") : utf8(form)
+        text = form if EQUAL.bind_call(type, "text/plain")
+        APPEND.bind_call(parts, ",#{quote(type)}:#{quote(form)}")
+        at = PLUS.bind_call(at, 1)
+      end
+      DOOR.bind_call(BRIDGE, "{\"text\":#{quote(text)}#{parts}}")
     end
 
     def shown(value)
       text = value.inspect
       KIND.bind_call(text, STRING) ? text : PLAIN.bind_call(value)
-    rescue EXCEPTION
+    rescue ANY
       PLAIN.bind_call(value)
     end
 
@@ -246,7 +253,7 @@ Object.new.tap do |driver|
     def lossless(value)
       out = NEW.bind_call(STRING, encoding: UTF8)
       encode(value, out, 0) ? out : nil
-    rescue EXCEPTION
+    rescue ANY
       nil
     end
 
@@ -302,6 +309,7 @@ Object.new.tap do |driver|
     def pairs(hash, out, depth)
       return false if LESS.bind_call(DEPTH, depth)
       keys = KEYS.bind_call(hash)
+      values = VALUES.bind_call(hash)
       between = "{"
       length = LENGTH.bind_call(keys)
       at = 0
@@ -311,7 +319,7 @@ Object.new.tap do |driver|
         APPEND.bind_call(out, between)
         return false unless encode(key, out, depth)
         APPEND.bind_call(out, ":")
-        return false unless encode(FETCH.bind_call(hash, key), out, depth)
+        return false unless encode(AT.bind_call(values, at), out, depth)
         between = ","
         at = PLUS.bind_call(at, 1)
       end
@@ -321,61 +329,96 @@ Object.new.tap do |driver|
 
     def failure(error, line)
       name = class_name(error)
-      message = utf8(attempt { error.message } || "")
-      if message == "exit" && KIND.bind_call(error, SYSTEM_EXIT)
-        message = "exit " + DIGITS.bind_call(STATUS.bind_call(error))
+      message = message(error)
+      if KIND.bind_call(error, SYSTEM_EXIT) && EQUAL.bind_call(message, "exit")
+        message = "exit #{DIGITS.bind_call(STATUS.bind_call(error))}"
       end
       frames = frames(error)
       number = line_of(error, message, frames, line)
-      '{"name":' + quote(name) + ',"message":' + quote(shorten(message)) +
-        ',"traceback":[' + trace(error, name, message, frames).map { |l| quote(l) }.join(",") +
-        ']' + (number ? ',"lineNumber":' + DIGITS.bind_call(number) : "") + "}"
+      out = trace(error, name, message, frames, NEW.bind_call(STRING, encoding: UTF8), 0)
+      "{\"name\":#{quote(name)},\"message\":#{quote(shorten(message))},\"traceback\":[#{out}]" \
+        "#{number ? ",\"lineNumber\":#{DIGITS.bind_call(number)}" : ""}}"
     end
 
     def told(error, line)
       attempt { failure(error, line) } || bare(error)
     end
 
-    # Where the guest has redefined what a traceback is made with.
-    def bare(error)
-      message = utf8(attempt { error.message } || "")
-      "{\"name\":#{quote(class_name(error))},\"message\":#{quote(message)},\"traceback\":[]}"
+    def message(error)
+      utf8(attempt { error.message } || "")
     end
 
-    def trace(error, name, message, frames, depth = 0)
-      head = frames.first ? "#{frames.first}: " : ""
-      lines = shorten(message).lines(chomp: true)
-      lines[0] = "#{lines[0]} (#{name})".strip
-      out = [head + lines[0], *lines.drop(1)]
-      rest = frames.drop(1)
-      if rest.size > 2 * FRAMES
-        left = rest.size - 2 * FRAMES
-        rest = rest.first(FRAMES) + ["... #{left} levels ..."] + rest.last(FRAMES)
+    # Where the guest has redefined what a traceback is made with.
+    def bare(error)
+      "{\"name\":#{quote(class_name(error))},\"message\":#{quote(message(error))},\"traceback\":[]}"
+    end
+
+    # Lines of a traceback, as JSON: where it was raised, the message, the frames, its cause.
+    def trace(error, name, message, frames, out, depth)
+      lines = LINES.bind_call(shorten(message), chomp: true)
+      first = AT.bind_call(frames, 0)
+      head = "#{AT.bind_call(lines, 0) || ""} (#{name})"
+      add(out, "#{first ? "#{first}: " : ""}#{STRIP.bind_call(head)}")
+      at = 1
+      while LESS.bind_call(at, LENGTH.bind_call(lines))
+        add(out, AT.bind_call(lines, at))
+        at = PLUS.bind_call(at, 1)
       end
-      rest.each { |frame| out << "\tfrom #{frame}" }
-      cause = attempt { CAUSE.bind_call(error) }
-      if cause && depth < 8
-        out.concat(trace(cause, class_name(cause), utf8(attempt { cause.message } || ""), frames(cause), depth + 1))
+      at = 1
+      length = LENGTH.bind_call(frames)
+      last = MINUS.bind_call(length, FRAMES)
+      while LESS.bind_call(at, length)
+        if SAME.bind_call(at, EDGE) && LESS.bind_call(at, last)
+          add(out, "\tfrom ... #{DIGITS.bind_call(MINUS.bind_call(last, at))} levels ...")
+          at = last
+        end
+        add(out, "\tfrom #{AT.bind_call(frames, at)}")
+        at = PLUS.bind_call(at, 1)
       end
-      out
+      cause = CAUSE.bind_call(error)
+      return out unless cause && LESS.bind_call(depth, 8)
+      trace(cause, class_name(cause), message(cause), frames(cause), out, PLUS.bind_call(depth, 1))
+    end
+
+    def add(out, line)
+      APPEND.bind_call(out, EMPTY.bind_call(out) ? quote(line) : ",#{quote(line)}")
     end
 
     # Frames of the guest's code: none of the driver's, and nothing below it.
     def frames(error)
       found = attempt { TRACE.bind_call(error) }
-      return [] unless KIND.bind_call(found, ARRAY)
-      found.filter_map do |frame|
-        frame = utf8(frame)
-        frame unless frame.start_with?("<driver>:", "eval:", "(eval at <driver>")
+      kept = []
+      return kept unless KIND.bind_call(found, ARRAY)
+      at = 0
+      while LESS.bind_call(at, LENGTH.bind_call(found))
+        frame = utf8(AT.bind_call(found, at))
+        PUSH.bind_call(kept, frame) unless START.bind_call(frame, "<driver>:", "eval:", "(eval at <driver>")
+        at = PLUS.bind_call(at, 1)
       end
+      kept
     end
 
+    # The line of this execution's code in the innermost frame that is in it.
     def line_of(error, message, frames, line)
-      start = line + ":"
-      places = KIND.bind_call(error, SYNTAX) ? [message, *frames] : frames
-      at = places.find { |place| place.start_with?(start) }
-      number = at && at.byteslice(start.bytesize, 12).to_i
-      number if number && number > 0
+      start = "#{line}:"
+      return number_of(message, start) || number_in(frames, start) if KIND.bind_call(error, SYNTAX)
+      number_in(frames, start)
+    end
+
+    def number_in(frames, start)
+      at = 0
+      while LESS.bind_call(at, LENGTH.bind_call(frames))
+        number = number_of(AT.bind_call(frames, at), start)
+        return number if number
+        at = PLUS.bind_call(at, 1)
+      end
+      nil
+    end
+
+    def number_of(place, start)
+      return unless START.bind_call(place, start)
+      number = NUMBER.bind_call(BYTESLICE.bind_call(place, BYTESIZE.bind_call(start), 12))
+      number if LESS.bind_call(0, number)
     end
 
     def class_name(error)
@@ -393,14 +436,14 @@ Object.new.tap do |driver|
 
     # Text as valid UTF-8; bytes that are none become replacement characters.
     def utf8(text)
-      if INSTANCE.bind_call(text, STRING) && SAME.bind_call(ENCODING.bind_call(text), UTF8)
-        return text if VALID.bind_call(text)
-      end
-      text = NEW.bind_call(STRING, KIND.bind_call(text, STRING) ? text : text.to_s)
-      ENCODE.bind_call(text, UTF8) if SAME.bind_call(ENCODING.bind_call(text), BYTES)
+      text = "#{text}" unless KIND.bind_call(text, STRING)
+      encoding = ENCODING.bind_call(text)
+      return text if INSTANCE.bind_call(text, STRING) && SAME.bind_call(encoding, UTF8) && VALID.bind_call(text)
+      text = BYTESLICE.bind_call(text, 0, BYTESIZE.bind_call(text))
+      ENCODE.bind_call(text, UTF8) if SAME.bind_call(encoding, BYTES)
       SCRUB.bind_call(TRANSCODE.bind_call(text, UTF8, invalid: :replace, undef: :replace))
-    rescue EXCEPTION
-      SCRUB.bind_call(ENCODE.bind_call(NEW.bind_call(STRING, text), UTF8))
+    rescue ANY
+      SCRUB.bind_call(ENCODE.bind_call(BYTESLICE.bind_call(text, 0, BYTESIZE.bind_call(text)), UTF8))
     end
 
     def quote(text)
@@ -409,45 +452,46 @@ Object.new.tap do |driver|
 
     # The name is kept in memory: the directory may be gone since.
     def enter(cwd)
-      DIR.chdir(cwd) unless here == cwd && DIR.exist?(cwd)
-    rescue EXCEPTION
-      attempt { DIR.chdir("/workspace") } || attempt { DIR.chdir("/") }
+      attempt { ENTER.bind_call(DIR, cwd) } || attempt { ENTER.bind_call(DIR, "/workspace") } || attempt { ENTER.bind_call(DIR, "/") }
     end
 
     def here
-      utf8(DIR.pwd)
-    rescue EXCEPTION
-      "/workspace"
+      attempt { utf8(HERE.bind_call(DIR)) } || "/workspace"
     end
 
     # What the code itself changed stays: only what is given in another way is changed.
-    def environment(wanted)
-      given = AT.bind_call(GIVEN, 0)
-      return if SAME_HASH.bind_call(wanted, given)
+    def environment(text)
+      return if EQUAL.bind_call(text, AT.bind_call(GIVEN, 0))
 
-      PUT.bind_call(GIVEN, 0, wanted)
-      attempt { given ? change(given, wanted) : ENVIRONMENT.replace(wanted) }
+      wanted = EMPTY.bind_call(text) ? {} : HASH_OF.bind_call(HASH, *fields(text))
+      given = AT.bind_call(GIVEN, 1)
+      attempt { PUT.bind_call(GIVEN, 0, text) && PUT.bind_call(GIVEN, 1, wanted) }
+      attempt { given ? change(given, wanted) : REPLACE.bind_call(ENVIRONMENT, wanted) }
     end
 
     def change(given, wanted)
-      EACH_KEY.bind_call(given) { |name| ENVIRONMENT.delete(name) unless HAS.bind_call(wanted, name) }
+      EACH_KEY.bind_call(given) { |name| DELETE.bind_call(ENVIRONMENT, name) unless HAS.bind_call(wanted, name) }
       EACH_KEY.bind_call(wanted) do |name|
         value = FETCH.bind_call(wanted, name)
-        ENVIRONMENT[name] = value unless EQUAL.bind_call(value, FETCH.bind_call(given, name))
+        next if HAS.bind_call(given, name) && EQUAL.bind_call(value, FETCH.bind_call(given, name))
+        SET.bind_call(ENVIRONMENT, name, value)
       end
     end
 
     # What was not read of this input is not of the next one.
     def drain
-      nil while READ.bind_call(INPUT, 1 << 16)
-    rescue EXCEPTION
-      nil
+      attempt { nil while READ.bind_call(INPUT, 65_536) } unless CLOSED.bind_call(INPUT)
     end
 
+    # Only what is a stream of the system's keeps something back.
     def flush
-      attempt { $stdout.flush }
-      attempt { STDOUT.flush }
-      attempt { $stderr.flush }
+      pass($stdout)
+      pass(OUTPUT)
+      pass($stderr)
+    end
+
+    def pass(stream)
+      attempt { FLUSH.bind_call(stream) unless CLOSED.bind_call(stream) } if KIND.bind_call(stream, STREAM)
     end
   end
 
@@ -456,8 +500,13 @@ Object.new.tap do |driver|
   driver.freeze
 
   TOPLEVEL_BINDING.receiver.define_singleton_method(:display) do |*values, **forms|
-    forms.empty? ? values.each { |value| driver.display(value) } : driver.display_as(forms)
+    driver.display(values, forms)
     nil
+  end
+  # Each `eval` asks whether code is to be translated first. That is no question to what all objects have.
+  same, respond = BasicObject.instance_method(:equal?), Kernel.instance_method(:respond_to?)
+  RubyVM::InstructionSequence.define_singleton_method(:respond_to?) do |name, all = false|
+    same.bind_call(name, :translate) ? false : respond.bind_call(self, name, all)
   end
   # There are no processes; without this some of them would answer as if there had been one.
   missing = ->(name) { ->(*, **) { raise NotImplementedError, "#{name}() function is unimplemented on this machine" } }
@@ -468,7 +517,7 @@ Object.new.tap do |driver|
   end
   %i[spawn exec fork].each { |name| Process.define_singleton_method(name, &missing[name]) }
   IO.define_singleton_method(:popen, &missing[:popen])
-  Object.__send__(:remove_const, :JS)
+  %i[JS SET DELETE].each { |name| Object.__send__(:remove_const, name) }
   # What the start left behind is not carried along in every context.
   GC.start
 end
