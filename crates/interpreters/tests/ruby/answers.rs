@@ -246,3 +246,28 @@ async fn no_bridge_and_no_driver_is_in_reach() {
     assert_eq!(c.run("global_variables.grep(/drive|sandkeep/i)").await.text(), "[]");
     assert_eq!(c.run("Object.constants.grep(/drive|sandkeep|DOOR/i)").await.text(), "[]");
 }
+
+#[tokio::test]
+async fn bytes_that_are_no_text_are_told_by_their_numbers() {
+    let mut c = context();
+    for (code, message) in [
+        ("raise \"a\\xffé\"", "a\\xFFé"),
+        ("raise \"a\\xff\\xfe\".b", "a\\xFF\\xFE"),
+        ("raise \"é\".b", "é"),
+        ("# coding: ascii\nraise \"d\\xC3\\xA9j\\xC3\\xA0 \\xff\"", "déjà \\xFF"),
+        ("raise 'é'.encode('UTF-16LE')", "é"),
+        ("raise \"\\x81\".dup.force_encoding('Shift_JIS')", "\\x81"),
+        ("raise \"\\x80\".dup.force_encoding('Windows-1252')", "€"),
+    ] {
+        let ran = c.run(code).await;
+        assert_eq!(ran.error().message, message, "{code}");
+        let trace = ran.error().traceback.join("\n");
+        assert!(trace.contains(message), "{code}: {trace}");
+    }
+    let ran =
+        c.run("# coding: ascii\nclass É < StandardError; def ö = raise(self); end\nÉ.new.ö").await;
+    assert_eq!(ran.error().name, "É", "{ran:?}");
+    assert!(ran.error().traceback.iter().any(|line| line.contains("ö")), "{ran:?}");
+    let ran = c.run("class Odd; def inspect = \"<\\xff>\"; end; Odd.new").await;
+    assert_eq!(ran.text(), "<\\xFF>");
+}

@@ -56,7 +56,7 @@ Object.new.tap do |driver|
     ARRAY, EXCEPTION, FLOAT, HASH, INTEGER = ::Array, ::Exception, ::Float, ::Hash, ::Integer
     STREAM, KERNEL, OBJECT, STRING = ::IO, ::Kernel, ::Object, ::String
     SYNTAX, SYSTEM_EXIT = ::SyntaxError, ::SystemExit
-    BYTES, UTF8 = ::Encoding::BINARY, ::Encoding::UTF_8
+    ASCII, BYTES, UTF8 = ::Encoding::US_ASCII, ::Encoding::BINARY, ::Encoding::UTF_8
     DIR, ENVIRONMENT = ::Dir, ::ENV
     INPUT, OUTPUT = ::STDIN, ::STDOUT
     BRIDGE = ::JS
@@ -86,7 +86,7 @@ Object.new.tap do |driver|
       ::String => %i[
         APPEND=<< BYTESIZE=bytesize BYTESLICE=byteslice EMPTY=empty? ENCODE=force_encoding ENCODING=encoding EQUAL===
         GSUB=gsub INCLUDE=include? LINES=lines MATCH=match? NUMBER=to_i SCRUB=scrub SPLIT=split START=start_with?
-        STRIP=strip TRANSCODE=encode UNPACK=unpack VALID=valid_encoding?
+        STRIP=strip TRANSCODE=encode UNPACK=unpack UPCASE=upcase VALID=valid_encoding?
       ],
       ::SystemExit => %i[STATUS=status],
       ::UnboundMethod => %i[OWNER=owner],
@@ -100,6 +100,9 @@ Object.new.tap do |driver|
     REPLACE, SET, DELETE = ::ENV.method(:replace).unbind, ::SET, ::DELETE
     HASH_OF = ::Hash.method(:[]).unbind
     NEW = ::String.method(:new).unbind
+    PAIR = /../
+    # Bytes as `\xFF`.
+    NUMBERED = proc { |bytes| GSUB.bind_call(UPCASE.bind_call(AT.bind_call(UNPACK.bind_call(bytes, "H*"), 0)), PAIR, '\\x\0') }
     SPACE = / /
     FIELD = { " " => "a" }.freeze
     BINARY_FORM = /\A(?!text\/|image\/svg|application\/(?:json|javascript))/
@@ -434,16 +437,23 @@ Object.new.tap do |driver|
       return value
     end
 
-    # Text as valid UTF-8; bytes that are none become replacement characters.
+    # Text as valid UTF-8; bytes that are none are told by their numbers.
     def utf8(text)
       text = "#{text}" unless KIND.bind_call(text, STRING)
       encoding = ENCODING.bind_call(text)
       return text if INSTANCE.bind_call(text, STRING) && SAME.bind_call(encoding, UTF8) && VALID.bind_call(text)
       text = BYTESLICE.bind_call(text, 0, BYTESIZE.bind_call(text))
-      ENCODE.bind_call(text, UTF8) if SAME.bind_call(encoding, BYTES)
-      SCRUB.bind_call(TRANSCODE.bind_call(text, UTF8, invalid: :replace, undef: :replace))
+      # What the source's encoding has no characters for is UTF-8 in most cases.
+      if SAME.bind_call(encoding, BYTES) || SAME.bind_call(encoding, ASCII)
+        ENCODE.bind_call(text, UTF8)
+      elsif VALID.bind_call(text)
+        text = TRANSCODE.bind_call(text, UTF8, fallback: NUMBERED)
+      else
+        ENCODE.bind_call(text, UTF8)
+      end
+      SCRUB.bind_call(text, &NUMBERED)
     rescue ANY
-      SCRUB.bind_call(ENCODE.bind_call(BYTESLICE.bind_call(text, 0, BYTESIZE.bind_call(text)), UTF8))
+      SCRUB.bind_call(ENCODE.bind_call(BYTESLICE.bind_call(text, 0, BYTESIZE.bind_call(text)), UTF8), &NUMBERED)
     end
 
     def quote(text)
