@@ -86,10 +86,10 @@ async fn errors_have_a_name_a_message_a_line_and_the_users_frames() {
     assert_eq!(error.message, "divided by 0");
     assert_eq!(error.line_number, Some(2));
     let frames = [
-        "<code>:2:in 'Integer#/': divided by 0 (ZeroDivisionError)",
-        "\tfrom <code>:2:in 'Object#inner'",
-        "\tfrom <code>:5:in 'Object#outer'",
-        "\tfrom <code>:7:in '<main>'",
+        "<code 1>:2:in 'Integer#/': divided by 0 (ZeroDivisionError)",
+        "\tfrom <code 1>:2:in 'Object#inner'",
+        "\tfrom <code 1>:5:in 'Object#outer'",
+        "\tfrom <code 1>:7:in '<main>'",
     ];
     assert_eq!(error.traceback, frames);
     assert!(!ran.rolled_back());
@@ -270,4 +270,28 @@ async fn bytes_that_are_no_text_are_told_by_their_numbers() {
     assert!(ran.error().traceback.iter().any(|line| line.contains("ö")), "{ran:?}");
     let ran = c.run("class Odd; def inspect = \"<\\xff>\"; end; Odd.new").await;
     assert_eq!(ran.text(), "<\\xFF>");
+}
+
+#[tokio::test]
+async fn executions_have_numbers_and_lines_are_those_of_the_current_one() {
+    let mut c = context();
+    c.run("\n\n\ndef deep(a)\n  raise \"x\"\nend").await;
+    let ran = c.run("deep(1)").await;
+    assert_eq!(ran.error().line_number, Some(1));
+    let frames = ["<code 1>:5:in 'Object#deep': x (RuntimeError)", "\tfrom <code 2>:1:in '<main>'"];
+    assert_eq!(ran.error().traceback, frames);
+    assert_eq!(c.again("__FILE__").await.text(), "\"<code 3>\"");
+    let ran = c.fork().run("\nwarn 'w', uplevel: 0; deep(caller(0)[0])").await;
+    assert_eq!(
+        (ran.stderr.as_str(), ran.error().line_number),
+        ("<code 4>:2: warning: w\n", Some(2))
+    );
+    assert_eq!(c.run("\n)").await.error().line_number, Some(2));
+    assert_eq!(
+        c.run("def later = raise('y')\nbegin; deep(1); rescue; later; end")
+            .await
+            .error()
+            .line_number,
+        Some(1)
+    );
 }
