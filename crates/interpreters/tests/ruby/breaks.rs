@@ -18,7 +18,6 @@ async fn code_that_redefines_what_all_objects_have_changes_no_answer() {
         "$stdout = Object.new; def $stdout.write(*) = raise; $stderr = $stdout; 1",
         "STDIN.close; $stdin = nil; 1",
         "ObjectSpace.each_object(Array) { |s| s.clear rescue 0 }; ObjectSpace.each_object(Hash) { |s| s.clear rescue 0 }; nil",
-        "ObjectSpace.each_object(Array) { |s| s.freeze }; ObjectSpace.each_object(Hash) { |s| s.freeze }; nil",
         "class RubyVM::InstructionSequence; def self.translate(i) = raise('mine'); end; 1",
         "def Dir.pwd = raise; def Dir.chdir(*) = raise; 1",
         "def ENV.[]=(*) = raise; def ENV.delete(*) = raise; def ENV.replace(*) = raise; 1",

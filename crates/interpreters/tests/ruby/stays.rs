@@ -192,3 +192,51 @@ async fn code_is_heard_whatever_became_of_numbers_and_arrays() {
         assert_eq!(c.run("[1, 2].sum").await.text(), "3", "after {code}");
     }
 }
+
+/// OpenSSL has a generator of its own; those that can be seeded go on where they were.
+#[tokio::test]
+async fn keys_of_openssl_are_fresh_in_copies_and_states_gone_back_to() {
+    let mut c = context();
+    c.run("require 'openssl'; OpenSSL::Random.random_bytes(1); Random.srand(5); 1").await.text();
+    for draw in [
+        "OpenSSL::PKey::EC.generate('prime256v1').private_key.to_s(16)[0, 16]",
+        "OpenSSL::Random.random_bytes(16).unpack1('H*')",
+        "OpenSSL::BN.rand(128).to_s(16)",
+        "SecureRandom.hex(16)",
+    ] {
+        let mut copy = c.fork();
+        let one = copy.run(draw).await.text().to_owned();
+        assert_ne!(one, c.fork().run(draw).await.text(), "{draw}");
+        assert_ne!(one, c.run(draw).await.text(), "{draw}");
+        let again = copy.run(draw).await.text().to_owned();
+        assert_ne!(one, again, "{draw}");
+    }
+    c.timeout = std::time::Duration::from_millis(300);
+    let code = "$stdout.puts OpenSSL::Random.random_bytes(16).unpack1('H*'); loop {}";
+    let (one, two) = (c.run(code).await, c.run(code).await);
+    assert!(one.rolled_back() && two.rolled_back(), "{one:?} {two:?}");
+    assert_ne!(one.stdout, two.stdout);
+    let mut copy = c.fork();
+    assert_eq!(copy.run("rand").await.text(), c.run("rand").await.text());
+}
+
+#[tokio::test]
+async fn whatever_is_called_openssl_runs_nothing() {
+    let mut c = context();
+    for code in [
+        "module OpenSSL; module Random; def self.seed(*) = exit!; end; end; 1",
+        "OpenSSL::Random = 5 rescue 0; 1",
+        "Object.send(:remove_const, :OpenSSL); OpenSSL = 5; 1",
+        "Object.send(:remove_const, :OpenSSL); class Module; def const_missing(*) = exit!; end; 1",
+    ] {
+        c.run(code).await.text();
+        assert_eq!(c.again("1 + 1").await.text(), "2", "after {code}");
+    }
+    let mut c = context();
+    c.run("require 'openssl'; def (OpenSSL::Random).seed(*) = exit!; 1").await.text();
+    assert_eq!(c.again("1 + 1").await.text(), "2");
+    let mut c = context();
+    c.run("require 'openssl'; 1").await.text();
+    c.run("def (OpenSSL::Random).seed(*) = exit!; 1").await.text();
+    assert_eq!(c.again("1 + 1").await.text(), "2");
+}

@@ -81,15 +81,15 @@ Object.new.tap do |driver|
       ::Hash => %i[EACH_KEY=each_key EMPTY_HASH=empty? FETCH=[] HAS=key? KEYS=keys VALUES=values],
       ::Integer => %i[DIGITS=to_s LESS=< MINUS=- PLUS=+],
       ::IO => %i[CLOSED=closed? FLUSH=flush READ=read],
-      ::Kernel => %i[CLASS=class INSTANCE=instance_of? KIND=kind_of? PLAIN=to_s RESPOND=respond_to? SINGLETONS=singleton_methods],
-      ::Module => %i[DEFINED=public_method_defined? METHOD=instance_method MODULE_TEXT=to_s NAME=name],
+      ::Kernel => %i[CLASS=class INSTANCE=instance_of? KIND=kind_of? PLAIN=to_s RESPOND=respond_to? SINGLETON=singleton_class SINGLETONS=singleton_methods],
+      ::Module => %i[CONSTANT=const_defined? DEFINED=public_method_defined? GET=const_get METHOD=instance_method MODULE_TEXT=to_s NAME=name],
       ::String => %i[
         APPEND=<< BYTESIZE=bytesize BYTESLICE=byteslice EMPTY=empty? ENCODE=force_encoding ENCODING=encoding EQUAL===
         GSUB=gsub INCLUDE=include? LINES=lines MATCH=match? NUMBER=to_i SCRUB=scrub SPLIT=split START=start_with?
         STRIP=strip TRANSCODE=encode UNPACK=unpack UPCASE=upcase VALID=valid_encoding?
       ],
       ::SystemExit => %i[STATUS=status],
-      ::UnboundMethod => %i[OWNER=owner],
+      ::UnboundMethod => %i[OWNER=owner SOURCE=source_location],
     }.each do |owner, names|
       names.each do |name|
         constant, method = name.to_s.split("=", 2)
@@ -98,6 +98,7 @@ Object.new.tap do |driver|
     end
     ENTER, HERE = ::Dir.method(:chdir).unbind, ::Dir.method(:pwd).unbind
     REPLACE, SET, DELETE = ::ENV.method(:replace).unbind, ::SET, ::DELETE
+    FRESH, RANDOM = ::Random.method(:urandom).unbind, ::Random
     HASH_OF = ::Hash.method(:[]).unbind
     NEW = ::String.method(:new).unbind
     PAIR = /../
@@ -110,10 +111,13 @@ Object.new.tap do |driver|
     GIVEN = ["none", nil]
     # How many executions there were.
     COUNT = [0]
+    # What mixes bytes into OpenSSL's random numbers, and of what it is a method.
+    MIXER = [nil, nil]
 
     def run
       code, cwd, line, seed, environment = parse(TEXT_OF.bind_call(INBOX))
       line = called(line)
+      mix
       KERNEL.srand(seed) if seed
       enter(cwd)
       environment(environment)
@@ -144,6 +148,20 @@ Object.new.tap do |driver|
         PUT.bind_call(COUNT, 0, count)
         "<code #{DIGITS.bind_call(count)}>"
       end || line
+    end
+
+    # OpenSSL draws from a state in memory of its own, which a fork and a state to go back to would
+    # have draw the same again. Where it is loaded, something fresh goes in; it is a function of C,
+    # or it is not what this is about.
+    def mix
+      unless AT.bind_call(MIXER, 0)
+        return unless CONSTANT.bind_call(OBJECT, :OpenSSL, false)
+        random = attempt { GET.bind_call(GET.bind_call(OBJECT, :OpenSSL, false), :Random, false) }
+        seed = attempt { METHOD.bind_call(SINGLETON.bind_call(random), :seed) }
+        return unless seed && SAME.bind_call(nil, SOURCE.bind_call(seed))
+        attempt { PUT.bind_call(MIXER, 1, random) && PUT.bind_call(MIXER, 0, seed) }
+      end
+      attempt { AT.bind_call(MIXER, 0).bind_call(AT.bind_call(MIXER, 1), FRESH.bind_call(RANDOM, 48)) }
     end
 
     # Whether there is in code what is in code that takes away what the driver needs: too much rather
