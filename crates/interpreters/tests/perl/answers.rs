@@ -276,3 +276,62 @@ async fn usual_modules_are_there_and_unicode_gives_no_warnings() {
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str(), ran.text()), ("ßé\n", "", "1"));
     all(&mut c, &[("use List::Util 'sum'; sum(1 .. 4)", "10"), ("sum(1, 2)", "3")]).await;
 }
+
+/// Objects are known by where they are, and asked for nothing but their text.
+#[tokio::test]
+async fn overloaded_operators_are_not_met_by_the_driver() {
+    let mut c = context();
+    let ran = c
+        .run(
+            "package E5; use overload q{\"\"} => sub { 'five' }; package main; die bless([], 'E5')",
+        )
+        .await;
+    let error = ran.error();
+    assert_eq!(
+        (error.name.as_str(), error.message.as_str(), error.line_number),
+        ("E5", "five", Some(1))
+    );
+    for (class, overloads, text) in [
+        ("A", "'==' => sub { die }, '\"\"' => sub { 'a' }", "a"),
+        ("B", "bool => sub { die }, '\"\"' => sub { 'b' }", "b"),
+        ("C", "'\"\"' => sub { die }", "C(...)"),
+        ("D", "bool => sub { 1 }", "1"),
+        ("E", "bool => sub { die }", "E(...)"),
+        ("F", "'0+' => sub { 5 }", "5"),
+        (
+            "G",
+            "'<=>' => sub { die }, eq => sub { die }, '.' => sub { die }, '\"\"' => sub { 'g' }",
+            "g",
+        ),
+        (
+            "H",
+            "'!' => sub { die }, '${}' => sub { die }, '@{}' => sub { die }, '\"\"' => sub { 'h' }",
+            "h",
+        ),
+    ] {
+        let ran = c.run(&format!("package {class}; use overload {overloads}; package main; our $o = bless {{}}, '{class}'; $o")).await;
+        assert_eq!(ran.text(), text, "{class}");
+        for fallback in [
+            "die $o",
+            "eval { die $o }; die $@",
+            "our $p = 'p'; local $SIG{__DIE__} = sub { die $_[0] }; die $o",
+        ] {
+            let ran = c.run(fallback).await;
+            assert_eq!(ran.error().name, class, "{fallback}: {ran:?}");
+            assert_eq!(ran.error().message, text, "{fallback}: {ran:?}");
+        }
+        assert_eq!(c.run("my $k = 1; 1").await.text(), "1");
+    }
+    // What it takes for a handler, a variable or the result may be such an object too.
+    c.run("$SIG{__DIE__} = bless sub { 1 }, 'E'; 1").await.text();
+    assert!(c.run("die 'x'").await.error().message.starts_with('x'));
+    c.run("$SIG{__DIE__} = 'DEFAULT'; 1").await.text();
+    c.run("package V; use overload '!=' => sub { die }, '==' => sub { die }; package main; bless \\my $v, 'V'; bless \\my @v, 'V'; 1").await.text();
+    assert_eq!(c.run("$v = 5; $v").await.text(), "5");
+    assert_eq!(c.run("die bless {}, '0'").await.error().name, "0");
+    c.run("package P; sub to_png { \"\\x{263a}\" } sub new { bless {} } 1").await.text();
+    assert!(c.run("P->new").await.text().starts_with("P=HASH"));
+    c.run("package T; sub TIESCALAR { bless {} } sub FETCH { die 'no' } package main; tie our $t, 'T'; 1").await.text();
+    assert!(c.run("\\$t").await.text().contains("..."));
+    assert_eq!(c.run("1").await.text(), "1");
+}

@@ -264,8 +264,7 @@ async fn bytes_that_are_no_text_are_told_by_their_numbers() {
         let trace = ran.error().traceback.join("\n");
         assert!(trace.contains(message), "{code}: {trace}");
     }
-    let ran =
-        c.run("# coding: ascii\nclass É < StandardError; def ö = raise(self); end\nÉ.new.ö").await;
+    let ran = c.run("class É < StandardError; def ö = raise(self); end\nÉ.new.ö").await;
     assert_eq!(ran.error().name, "É", "{ran:?}");
     assert!(ran.error().traceback.iter().any(|line| line.contains("ö")), "{ran:?}");
     let ran = c.run("class Odd; def inspect = \"<\\xff>\"; end; Odd.new").await;

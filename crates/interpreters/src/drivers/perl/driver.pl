@@ -51,6 +51,9 @@ my ($emit, $enter) = (\&Sandkeep::emit, \&Sandkeep::enter);
 delete @Sandkeep::{qw(emit enter)};
 # Operators where there are some, as code may undefine subs; else it is seen where they are gone.
 my $blessed = sub { builtin::blessed($_[0]) };
+# Never by an operator on the values themselves, which code may overload.
+my $is_ref = sub { defined builtin::reftype($_[0]) };
+my $same = sub { $is_ref->($_[0]) && $is_ref->($_[1]) && builtin::refaddr($_[0]) == builtin::refaddr($_[1]) };
 my $base64 = \&MIME::Base64::encode_base64;
 my $getcwd = \&Cwd::getcwd;
 my ($is_utf8, $decode, $is_number, $read_only) =
@@ -99,6 +102,7 @@ $lossless = sub {
     if (ref $value) {
         if (defined $blessed->($value)) {
             die 'object' unless ref $value eq 'JSON::PP::Boolean';
+            die 'object' if builtin::reftype($value) ne 'SCALAR' || $is_ref->($$value);
             return $$value ? 'true' : 'false';
         }
         if (ref $value eq 'ARRAY') {
@@ -179,9 +183,12 @@ $result = sub {
     if (defined $blessed->($value)) {
         for (@FORMS) {
             my ($method, $type) = @$_;
-            my $form = eval { $value->can($method) ? $value->$method : undef };
-            next unless defined $form && !ref $form;
-            push @parts, $quote->($type) . ':' . $quote->($type eq 'image/png' ? $base64->($form, '') : $form);
+            my $form = eval {
+                my $form = $value->can($method) ? $value->$method : undef;
+                die 'none' if !defined $form || $is_ref->($form);
+                $type eq 'image/png' ? $base64->($form, '') : "$form";
+            };
+            push @parts, $quote->($type) . ':' . $quote->($form) if defined $form;
         }
     }
     return '{' . join(',', @parts) . '}';
@@ -223,21 +230,22 @@ $failure = sub {
     my ($error, $line) = @_;
     my $name = defined $blessed->($error) ? ref $error : 'PerlError';
     my $text = eval {
-        defined $blessed->($error) && $error->can('message') ? '' . $error->message : undef;
+        my $message = defined $blessed->($error) && $error->can('message') ? $error->message : undef;
+        defined $message ? "$message" : undef;
     } // $shown->($error);
     # In a trace that the guest's own code took, our calls are the last ones.
-    $text =~ s/\n\t(?:eval '#line 1 "\Q$line\E"|(?:Sandkeep|__ANON__)::__ANON__).*/\n/s unless ref $error;
+    $text =~ s/\n\t(?:eval '#line 1 "\Q$line\E"|(?:Sandkeep|__ANON__)::__ANON__).*/\n/s unless $is_ref->($error);
     my ($called) = map { /called at \Q$line\E line (\d+)\z/ } @frames;
     $text =~ s/ at \Q$line\E line \K0(?=\.)/$called/ if $called;
     my ($number) = $text =~ / at \Q$line\E line (\d+)/;
     my @trace;
     my @lines = split /\n/, $text;
-    if (@lines == 1 && defined $raised && (ref $raised ? ref $error && $raised == $error : $raised eq $error)) {
+    if (@lines == 1 && defined $raised && ($is_ref->($error) ? $same->($raised, $error) : !$is_ref->($raised) && $raised eq $error)) {
         @trace = @frames;
         $number //= $place;
     }
     my $message = $text;
-    $message =~ s/\n\t.* called at .*//s unless ref $error;
+    $message =~ s/\n\t.* called at .*//s unless $is_ref->($error);
     $message =~ s/ at \Q$line\E line \d+(?:, <\$?[\w:]+> (?:line|chunk) \d+)?\.\n?\z//;
     $message =~ s/\n\z//;
     return '{"name":' . $quote->($name) . ',"message":' . $quote->($message) . ',"traceback":['
@@ -272,7 +280,7 @@ $compile = sub {
 # Whether code can be run and answered after the run before. It is tried where there is reason to.
 $check = sub {
     for my $name (keys %named) {
-        return unless exists $names->{$name} && \$names->{$name} == $named{$name};
+        return unless exists $names->{$name} && $same->(\$names->{$name}, $named{$name});
     }
     return if $read_only->($names);
     for my $needed ($is_utf8, $decode, $is_number) {
@@ -333,7 +341,7 @@ $run = sub {
             # Some globals are those of main in every package.
             $word = ($word =~ /\A(?:ARGV|ENV|INC|SIG|STD(?:IN|OUT|ERR))\z/ ? 'main' : $package) . "::$word";
             my $global = $sigil eq '$' ? \$$word : $sigil eq '@' ? \@$word : \%$word;
-            $taken{$name} = $found{$name} if $found{$name} != $global;
+            $taken{$name} = $found{$name} unless $same->($found{$name}, $global);
         }
     };
     my $taking = join ',', '__PACKAGE__', map { "'$_', \\$_" } @names;
@@ -351,15 +359,15 @@ $run = sub {
             ($value, $error) =
                 $compile->([sort keys %lexicals], [sort keys %globals], "#line 1 \"$line\"\n$code$tail");
             # Code that ends too early is to hear of its own last line, not of ours.
-            last unless length $tail && !ref $error && $error =~ /, at (?:EOF|end of line)$/m
+            last unless length $tail && !$is_ref->($error) && $error =~ /, at (?:EOF|end of line)$/m
                 && $error =~ /\QExecution of $line aborted due to compilation errors.\E\n\z/;
             %taken = ();
         }
         my $left = $SIG{__DIE__};
-        my $none = !$left || $left =~ /\A(?:DEFAULT|IGNORE)?\z/ || ref $left && $left == $hook;
+        my $none = $is_ref->($left) ? $same->($left, $hook) : !$left || $left =~ /\A(?:DEFAULT|IGNORE)?\z/;
         $handler = $none ? undef : $left;
     }
-    my $failed = ref $error || length($error // '');
+    my $failed = $is_ref->($error) || length($error // '');
     # What was not read of this input is not of the next one.
     eval {
         local $SIG{__DIE__};
@@ -395,7 +403,7 @@ $run = sub {
 
 # `exit` ends the run and not the interpreter, through every `eval` and sub in between.
 *CORE::GLOBAL::exit = sub (;$) {
-    $status = @_ ? int $_[0] : 0;
+    $status = @_ ? sprintf '%d', $_[0] : 0;
     last sandkeep_exit;
 };
 
