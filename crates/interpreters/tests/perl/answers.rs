@@ -20,7 +20,7 @@ async fn the_last_expression_is_the_result() {
         ("return 9; 10", "9"),
         ("sub f { 1 } # a comment at the end", "undef"),
         ("'long' . <<E\nheredoc\nE", "longheredoc\n"),
-        ("__FILE__ . ':' . __LINE__", "<code>:1"),
+        ("__FILE__ . ':' . __LINE__", "<code 15>:1"),
         ("1;\n__END__\nmy $not = 2;", "1"),
     ];
     for (code, text) in cases {
@@ -98,9 +98,9 @@ async fn errors_have_a_name_a_message_a_line_and_the_users_frames() {
     assert_eq!(error.message, "bad 7");
     assert_eq!(error.line_number, Some(2));
     let frames = [
-        "bad 7 at <code> line 2.",
-        "\tmain::inner called at <code> line 4",
-        "\tmain::outer called at <code> line 6",
+        "bad 7 at <code 1> line 2.",
+        "\tmain::inner called at <code 1> line 4",
+        "\tmain::outer called at <code 1> line 6",
     ];
     assert_eq!(error.traceback, frames);
     assert!(!ran.rolled_back());
@@ -248,7 +248,7 @@ async fn a_handler_of_errors_that_code_sets_stays() {
     c.run("$SIG{__DIE__} = 'DEFAULT'; 1").await.text();
     let ran = c.again("sub g { die 'again' }\ng()").await;
     assert_eq!(ran.stdout, "");
-    assert_eq!(ran.error().traceback[1], "\tmain::g called at <code> line 2");
+    assert_eq!(ran.error().traceback[1], "\tmain::g called at <code 4> line 2");
 }
 
 #[tokio::test]
@@ -334,4 +334,29 @@ async fn overloaded_operators_are_not_met_by_the_driver() {
     c.run("package T; sub TIESCALAR { bless {} } sub FETCH { die 'no' } package main; tie our $t, 'T'; 1").await.text();
     assert!(c.run("\\$t").await.text().contains("..."));
     assert_eq!(c.run("1").await.text(), "1");
+}
+
+#[tokio::test]
+async fn executions_have_numbers_and_lines_are_those_of_the_current_one() {
+    let mut c = context();
+    c.run("\n\n\nsub deep {\n  die 'x'\n}").await;
+    let ran = c.run("\ndeep(1)").await;
+    let error = ran.error();
+    assert_eq!((error.message.as_str(), error.line_number), ("x", Some(2)));
+    let trace = ["x at <code 1> line 5.", "\tmain::deep called at <code 2> line 2"];
+    assert_eq!(error.traceback, trace);
+    let ran = c.again("warn 'w'; my $r = sub { [caller 0]->[1] }; join ' ', __FILE__, $r->(), eval { die 'y' } // $@").await;
+    assert_eq!(ran.stderr, "w at <code 3> line 1.\n");
+    assert_eq!(ran.text(), "<code 3> <code 3> y at <code 3> line 1.\n");
+    assert_eq!(
+        c.fork().run("\n\n1 / 0").await.error().traceback[0],
+        "Illegal division by zero at <code 4> line 3."
+    );
+    assert_eq!(c.run("sub later { deep() }\n\n)").await.error().line_number, Some(3));
+    let ran = c.run("sub thrower { die bless [], 'X' } sub later { deep() } 1").await;
+    ran.text();
+    assert_eq!(c.run("\nthrower()").await.error().line_number, Some(2));
+    assert_eq!(c.run("\n\nlater()").await.error().line_number, Some(3));
+    // That of the current one.
+    assert_eq!(c.run("grep { /^_<.*code/ } keys %main::").await.text(), "1");
 }

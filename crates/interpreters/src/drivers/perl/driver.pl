@@ -74,8 +74,10 @@ my $suspected;
 my $given;
 # Names with sigil that `our` declared there.
 my %globals;
-# The guest's handler of errors, the error seen last and where it was raised.
+# The guest's handler of errors, the error seen last and where in the current code it came from.
 my ($handler, $raised, $place, @frames);
+# How many executions there were, and what the current one is called.
+my ($count, $current) = (0, '<driver>');
 # The status that the guest wants to exit with.
 my $status;
 
@@ -218,9 +220,10 @@ $hook = sub {
     $raised = $_[0];
     @frames = ();
     (undef, my $file, $place) = caller 0;
-    $place = undef if $file =~ /\A<driver>/;
+    $place = undef if $file ne $current;
     for my $depth (1 .. $FRAMES) {
         my (undef, $file, $line, $sub) = caller $depth or last;
+        $place //= $line if $file eq $current;
         push @frames, "\t$sub called at $file line $line"
             unless $file =~ /\A(?:<driver>|\(eval)/ || $sub =~ /\A(?:\(eval\)\z|(?:Sandkeep|__ANON__)::)|::BEGIN\z/;
     }
@@ -246,7 +249,7 @@ $failure = sub {
     }
     my $message = $text;
     $message =~ s/\n\t.* called at .*//s unless $is_ref->($error);
-    $message =~ s/ at \Q$line\E line \d+(?:, <\$?[\w:]+> (?:line|chunk) \d+)?\.\n?\z//;
+    $message =~ s/ at (?:<code \d+>|\Q$line\E) line \d+(?:, <\$?[\w:]+> (?:line|chunk) \d+)?\.\n?\z//;
     $message =~ s/\n\z//;
     return '{"name":' . $quote->($name) . ',"message":' . $quote->($message) . ',"traceback":['
         . join(',', map { $quote->($_) } @lines, @trace) . ']'
@@ -298,7 +301,9 @@ $check = sub {
     return 1 unless $suspected;
     $SIG{__DIE__} = $hook;
     # Code may have made `die` something else.
+    $current = '<check>';
     (undef, $error) = $compile->([], [], "#line 1 \"<check>\"\n1 / !1");
+    eval { delete $names->{'_<<check>'} };
     return $failure->($error, '<check>') =~ /\A\{"name":"PerlError","message":"[^"]* zero/;
 };
 
@@ -307,6 +312,9 @@ $run = sub {
     local ($@, $_, $,, $\, $", $/, $;) = ('', undef, undef, undef, ' ', "\n", "\034");
     # Set while it runs, they would be in force for the driver's own calls.
     local ($^P, $^H, ${^MAX_NESTED_EVAL_BEGIN_BLOCKS}) = (0, $^H, 1000);
+    # Code is called by its number; what the host tries in between has a name of its own.
+    $line = '<code ' . ++$count . '>' if $line eq '<code>';
+    $current = $line;
     srand $seed if length $seed;
     chdir $cwd or chdir '/workspace' or chdir '/';
     my %wanted = map { split /=/, $_, 2 } split /\0/, $environment;
@@ -363,6 +371,8 @@ $run = sub {
                 && $error =~ /\QExecution of $line aborted due to compilation errors.\E\n\z/;
             %taken = ();
         }
+        # What was compiled knows its name, and no list of names is to grow with each execution.
+        eval { delete $names->{"_<$line"} };
         my $left = $SIG{__DIE__};
         my $none = $is_ref->($left) ? $same->($left, $hook) : !$left || $left =~ /\A(?:DEFAULT|IGNORE)?\z/;
         $handler = $none ? undef : $left;
