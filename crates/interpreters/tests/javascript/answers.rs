@@ -148,9 +148,46 @@ async fn output_goes_where_it_belongs() {
     assert!(ran.stdout.contains("│ (index) │ a │ b   │"), "{}", ran.stdout);
     assert!(ran.stdout.ends_with("default: 1\ndefault: 2\n"), "{}", ran.stdout);
     assert_eq!(ran.stderr, "Assertion failed: no\n");
-    assert_eq!(c.run("console.log('\\ud800x')").await.stdout, "\u{fffd}x\n");
+    // Half a surrogate pair is told by its number, as in texts and messages.
+    let half = "console.log('\\ud800x', ['\\ud800']); console.error('é\\udfff'); process.stdout.write('힣\\ud83d\\ud83d\\ude00')";
+    let ran = c.run(half).await;
+    assert_eq!(ran.stdout, "\\uD800x [ '\\uD800' ]\n힣\\uD83D😀");
+    assert_eq!(ran.stderr, "é\\uDFFF\n");
+    assert_eq!(c.run("throw new Error('\\ud800')").await.error().message, "\\uD800");
+    assert_eq!(
+        c.run("require('util').format('%s', '\\ud800').charCodeAt(0)").await.text(),
+        "55296"
+    );
     c.stdin = b"line 1\nline 2".to_vec();
     all(&mut c, &[("fs.readFileSync(0, 'utf8')", "'line 1\\nline 2'")]).await;
+}
+
+#[tokio::test]
+async fn bytes_are_written_and_displayed_as_they_are() {
+    let mut c = context();
+    let code = "const all = [97, 10, 195, 169]; for (const stream of [process.stdout, process.stderr]) { stream.write(Buffer.from(all)); \
+                stream.write(new Uint8Array(all).subarray(1)); stream.write(new Uint16Array([0x6161])); \
+                stream.write(new DataView(new Uint8Array(all).buffer, 2)); stream.write(new Uint8Array(all).buffer); \
+                stream.write(new Uint8Array()); stream.write(5); stream.write([6, 7]) }";
+    let ran = c.run(code).await;
+    assert_eq!(ran.stdout, "a\né\néaaéa\né56,7");
+    assert_eq!(ran.stderr, ran.stdout);
+    let ran = c
+        .run(
+            "const png = Buffer.from([137, 80]);
+             for (const form of [png, new Uint8Array(png), new Uint8Array(png).buffer, new DataView(new Uint8Array([1, 137, 80]).buffer, 1)]) \
+               display({ 'image/png': form }, { raw: true });
+             display({ 'image/png': new Uint8Array(), 'application/pdf': new Uint8Array([255, 255, 255, 0]), 'text/html': '\\ud800' }, { raw: true });
+             display({ 'application/x': { a: 1 } }, { raw: true })",
+        )
+        .await;
+    for displayed in &ran.displayed[..4] {
+        assert_eq!(displayed.mime["image/png"], "iVA=");
+    }
+    let mime = &ran.displayed[4].mime;
+    assert_eq!((mime["image/png"].as_str(), mime["application/pdf"].as_str()), ("", "////AA=="));
+    assert_eq!(mime["text/html"], "\\uD800");
+    assert_eq!(ran.displayed[5].mime["application/x"], "{\"a\":1}");
 }
 
 #[tokio::test]

@@ -318,7 +318,7 @@
       if (i) text += " ";
       text += typeof values[i] === "string" ? values[i] : inspect(values[i], 2);
     }
-    return text.toWellFormed();
+    return text;
   }
 
   // A copy that holds the same for every reader, or NONE.
@@ -378,8 +378,8 @@
           const copy = exact(form, { left: JSON_MAX }, 0);
           if (copy !== NONE) result.json = copy;
         } else if (/^[\w.+-]+\/[\w.+-]+$/.test(key)) {
-          const told = typeof form === "string" ? form : quiet(() => JSON.stringify(form));
-          if (typeof told === "string") result[key] = told.toWellFormed();
+          const told = typeof form === "string" ? form : (encoded(form) ?? quiet(() => JSON.stringify(form)));
+          if (typeof told === "string") result[key] = whole(told);
         }
       }
       result.text ||= raw ? "" : bounded(inspect(value, 4));
@@ -390,6 +390,29 @@
     if (copy !== NONE) result.json = copy;
     return result;
   }
+  // Bytes in base64; nothing for what holds none.
+  function encoded(value) {
+    const kind = isObject(value) ? native.classOf(value) : "";
+    const parts = VIEWS[kind === "DataView" ? kind : "typed"];
+    const buffer = kind === "ArrayBuffer" ? value : quiet(() => parts.buffer.call(value));
+    if (!buffer) return undefined;
+    const bytes = buffer === value ? new Uint8Array(value) : new Uint8Array(buffer, parts.byteOffset.call(value), parts.byteLength.call(value));
+    const { length } = bytes;
+    let text = "";
+    for (let i = 0; i < length; i += 3) {
+      const n = (bytes[i] << 16) | ((bytes[i + 1] ?? 0) << 8) | (bytes[i + 2] ?? 0);
+      text += BASE64[n >> 18] + BASE64[(n >> 12) & 63];
+      text += (i + 1 < length ? BASE64[(n >> 6) & 63] : "=") + (i + 2 < length ? BASE64[n & 63] : "=");
+    }
+    return text;
+  }
+  const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const viewOf = (owner) => {
+    const get = (key) => getOwnPropertyDescriptor(owner, key).get;
+    return { buffer: get("buffer"), byteOffset: get("byteOffset"), byteLength: get("byteLength") };
+  };
+  const VIEWS = { typed: viewOf(typedPrototype), DataView: viewOf(DataView.prototype) };
+
   function formsOf(value) {
     const give = value[DISPLAY];
     return typeof give === "function" ? give.call(value) : undefined;

@@ -78,17 +78,43 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
 }
 
+/* Text as it is; half a surrogate pair, which no UTF-8 has, as `\uD800`. */
+static void write_text(int fd, const uint8_t *text, size_t length)
+{
+    const uint8_t *end = text + length, *at = text;
+    while ((at = memchr(at, 0xed, end - at))) {
+        if (end - at >= 3 && at[1] >= 0xa0) {
+            char told[8];
+            snprintf(told, sizeof told, "\\u%04X", 0xd000 | (at[1] & 0x3f) << 6 | (at[2] & 0x3f));
+            write_all(fd, text, at - text);
+            write_all(fd, (const uint8_t *)told, 6);
+            text = at + 3;
+        }
+        at++;
+    }
+    write_all(fd, text, end - text);
+}
+
+/* stream, text or bytes. Nobody can be told that output was lost. */
 NATIVE(native_write)
 {
     int fd;
     size_t length;
     if (JS_ToInt32(ctx, &fd, argv[0]))
         return JS_EXCEPTION;
+    fd = fd == 2 ? 2 : 1;
+    if (JS_IsArrayBuffer(argv[1]) || JS_GetTypedArrayType(argv[1]) >= 0) {
+        const uint8_t *bytes = bytes_of(ctx, argv[1], &length);
+        if (!bytes && JS_HasException(ctx))
+            return JS_EXCEPTION;
+        if (bytes)
+            write_all(fd, bytes, length);
+        return JS_UNDEFINED;
+    }
     const char *text = JS_ToCStringLen(ctx, &length, argv[1]);
     if (!text)
         return JS_EXCEPTION;
-    /* Nobody can be told that output was lost. */
-    write_all(fd == 2 ? 2 : 1, (const uint8_t *)text, length);
+    write_text(fd, (const uint8_t *)text, length);
     JS_FreeCString(ctx, text);
     return JS_UNDEFINED;
 }

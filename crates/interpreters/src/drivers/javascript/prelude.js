@@ -83,6 +83,12 @@
   console.dirxml = console.log;
   hidden(console, Symbol.toStringTag, "console");
 
+  const { isView } = ArrayBuffer;
+  const bytesOrText = (data) => {
+    if (isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    return data instanceof ArrayBuffer ? data : String(data);
+  };
+
   const env = {};
   const process = {
     env,
@@ -108,8 +114,8 @@
     ),
     uptime: () => performance.now() / 1000,
     memoryUsage: () => ({ heapUsed: native.memory() }),
-    stdout: { write: (text) => (native.write(1, String(text).toWellFormed()), true), isTTY: false },
-    stderr: { write: (text) => (native.write(2, String(text).toWellFormed()), true), isTTY: false },
+    stdout: { write: (data) => (native.write(1, bytesOrText(data)), true), isTTY: false },
+    stderr: { write: (data) => (native.write(2, bytesOrText(data)), true), isTTY: false },
   };
   hidden(process, Symbol.toStringTag, "process");
 
