@@ -1,6 +1,7 @@
 //! Interpreters as WebAssembly, their contexts and memory snapshots (S4).
 
 mod boot;
+mod bounds;
 mod build;
 mod config;
 pub mod drivers;

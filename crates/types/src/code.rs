@@ -229,16 +229,19 @@ pub struct Logs {
     pub stderr: Vec<String>,
     /// Both, in order and exact.
     pub entries: Vec<LogEntry>,
-    /// Whether this is only the head; `usage.outputBytes` counts all.
+    /// Whether something is missing: of the output, whose bytes `usage.outputBytes` counts all the same, or of a
+    /// value's text, its JSON or an error's message.
     pub truncated: bool,
 }
 
 /// A result: the value of the last expression, or something displayed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RichResult {
-    /// The value in the language's own notation.
+    /// The value in the language's own notation. Of a longer one the first MiB, and how many more characters
+    /// there are; `logs.truncated` is true then.
     pub text: String,
-    /// The value, where JSON holds it without loss for every reader.
+    /// The value, where JSON holds it without loss for every reader, in at most 1 MiB. Where it would be longer
+    /// it is absent, and `logs.truncated` is true.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
     #[schema(value_type = Value)]
     pub json: Option<Value>,

@@ -19,7 +19,7 @@ export interface ExecutionLog {
   stderr: string[];
   /** Both streams, in order and exact. */
   entries: LogEntry[];
-  /** This is only the head; `usage.outputBytes` counts all. */
+  /** Something is missing: of the output (`usage.outputBytes` counts all), or of a value's text, its JSON or an error's message. */
   truncated: boolean;
 }
 
@@ -76,9 +76,9 @@ export interface ExecutionResult {
 
 /** A value in all forms that the guest gave it: `text`, perhaps `json`, others by MIME type. */
 export class Result {
-  /** The value in the language's own notation. */
+  /** The value in the language's own notation; of a longer one the first MiB, and `truncated` is true. */
   declare readonly text?: string;
-  /** The value, where JSON holds it without loss. Null is a value; look at `formats()`. */
+  /** The value, where JSON holds it without loss in at most 1 MiB; where it is longer, `truncated` is true. Null is a value; look at `formats()`. */
   declare readonly json?: unknown;
   /** Further forms by MIME type: text as it is, `image/png` and other binary types in base64. */
   readonly [mime: `${string}/${string}`]: string;

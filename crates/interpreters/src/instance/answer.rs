@@ -1,43 +1,58 @@
 //! What a driver answers.
 
 use crate::Stop;
+use crate::bounds;
 use serde::Deserialize;
 use types::{CodeError, RichResult};
 
 /// Longest answer that is read whole, bytes. Of a longer one the value's text is kept, cut.
 const ANSWER_MAX: usize = 16 << 20;
-/// What is kept of that text, bytes.
-const TEXT_MAX: usize = 1 << 20;
 /// What is kept of a traceback then, lines.
 const LINES_MAX: usize = 1000;
 
 /// What a driver answers.
-#[derive(Debug, PartialEq, Deserialize)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Answer {
     pub cwd: String,
     pub result: Option<RichResult>,
     pub error: Option<CodeError>,
     /// The driver can run nothing more.
-    #[serde(default)]
     pub broken: bool,
-    /// Not all of the result is here.
-    #[serde(skip)]
+    /// Not all of the result or of the error's message is here.
     pub cut: bool,
 }
 
-/// The same without what can be too deep or too long.
+/// As it comes.
 #[derive(Deserialize)]
-struct Lean {
+struct Told<R> {
     cwd: String,
-    result: Option<LeanResult>,
-    error: Option<CodeError>,
+    result: Option<R>,
+    error: Option<ToldError>,
     #[serde(default)]
     broken: bool,
 }
 
 #[derive(Deserialize)]
+struct ToldError {
+    #[serde(flatten)]
+    error: CodeError,
+    /// As `bounds::CUT`.
+    cut: Option<String>,
+}
+
+/// A result without what can be too deep or too long.
+#[derive(Deserialize)]
 struct LeanResult {
     text: String,
+    cut: Option<String>,
+}
+
+impl ToldError {
+    /// The error; whether its message was cut.
+    fn bounded(mut self) -> (CodeError, bool) {
+        let cut = bounds::text(&mut self.error.message, self.cut.as_deref());
+        (self.error, cut)
+    }
 }
 
 impl Answer {
@@ -47,27 +62,29 @@ impl Answer {
         let wrong =
             |e: serde_json::Error| Stop::Driver(format!("its answer is not understood: {e}"));
         if bytes.len() <= ANSWER_MAX
-            && let Ok(answer) = serde_json::from_slice(bytes)
+            && let Ok(Told { cwd, mut result, error, broken }) = serde_json::from_slice(bytes)
         {
-            return Ok(answer);
+            let cut = result.as_mut().is_some_and(|result| bounds::result(result, bytes.len()));
+            let (error, long) = error.map(ToldError::bounded).unzip();
+            return Ok(Answer { cwd, result, error, broken, cut: cut || long == Some(true) });
         }
-        let lean: Lean = serde_json::from_slice(bytes).map_err(wrong)?;
+        let Told { cwd, result, error, broken } = serde_json::from_slice(bytes).map_err(wrong)?;
         let mut cut = bytes.len() > ANSWER_MAX;
-        let result = lean.result.map(|LeanResult { mut text }| {
-            if text.len() > TEXT_MAX {
-                text.truncate(text.floor_char_boundary(TEXT_MAX));
-                cut = true;
-            }
+        let result = result.map(|LeanResult { mut text, cut: more }| {
+            cut |= bounds::text(&mut text, more.as_deref());
             RichResult { text, ..RichResult::default() }
         });
-        let error = lean.error.map(|mut error| {
-            error.message.truncate(error.message.floor_char_boundary(TEXT_MAX));
+        let error = error.map(|error| {
+            let (mut error, long) = error.bounded();
+            cut |= long;
             error.traceback.truncate(LINES_MAX);
             error
         });
-        Ok(Answer { cwd: lean.cwd, result, error, broken: lean.broken, cut })
+        Ok(Answer { cwd, result, error, broken, cut })
     }
 }
 
+#[cfg(test)]
+use crate::bounds::TEXT_MAX;
 #[cfg(test)]
 mod tests;

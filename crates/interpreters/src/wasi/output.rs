@@ -176,7 +176,9 @@ impl Capture {
             serde_json::from_slice(json)
                 .map(|Text { text }| RichResult { text, ..RichResult::default() })
         };
-        let Ok(result) = serde_json::from_slice(json).or_else(|_| lean()) else { return false };
+        let told = serde_json::from_slice(json).or_else(|_| lean());
+        let Ok(mut result) = told else { return false };
+        self.totals.truncated |= crate::bounds::result(&mut result, json.len());
         self.displayed += 1;
         self.displayed_bytes += json.len();
         self.flush();

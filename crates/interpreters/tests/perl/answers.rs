@@ -82,10 +82,15 @@ async fn json_is_there_where_nothing_is_lost() {
 async fn a_text_that_is_too_long_says_so() {
     let mut c = context();
     let ran = c.run("'é' x 2_000_000").await;
-    assert!(ran.text().ends_with("... (2000000 characters)"), "{}", ran.text().len());
+    assert!(ran.text().ends_with("é… 1475712 more characters"), "{}", ran.text().len());
+    assert!(ran.outcome.truncated);
     let ran = c.run("[1 .. 500_000]").await;
-    assert!(ran.text().len() < 3 << 20);
-    assert_eq!(ran.json(), None);
+    assert!(
+        ran.text().len() < 3 << 20
+            && ran.text().starts_with("[1, 2, ")
+            && ran.text().ends_with("… more characters")
+    );
+    assert_eq!((ran.json(), ran.outcome.truncated), (None, true));
 }
 
 #[tokio::test]

@@ -73,7 +73,8 @@ async fn json_is_there_where_nothing_is_lost() {
 async fn a_text_that_is_too_long_says_so() {
     let mut c = context();
     let ran = c.run("'é' * 1_000_000").await;
-    assert!(ran.text().ends_with("... (2000002 bytes)"), "{}", ran.text().len());
+    assert!(ran.text().ends_with("é… 475714 more characters"), "{}", ran.text().len());
+    assert!(ran.outcome.truncated);
     assert!(ran.text().len() < 1_100_000);
 }
 

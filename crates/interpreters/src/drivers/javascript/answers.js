@@ -4,7 +4,7 @@
   const CUSTOM = Symbol.for("nodejs.util.inspect.custom");
   const DISPLAY = Symbol.for("Jupyter.display");
   const WIDTH = 72;
-  // Longest text of a result, characters; most that its JSON may hold.
+  // Longest text of a result, characters; most that its JSON may hold, of what it has at least.
   const TEXT_MAX = 1 << 20;
   const JSON_MAX = 1 << 20;
   const { getOwnPropertyDescriptor, getPrototypeOf, prototype } = Object;
@@ -323,6 +323,8 @@
 
   // A copy that holds the same for every reader, or NONE.
   function exact(value, room, depth) {
+    if (room.left < 0) return NONE;
+    if (value === null || typeof value === "boolean" || typeof value === "number") room.left -= 2;
     if (value === null || typeof value === "boolean") return value;
     if (typeof value === "number") {
       const big = Number.isInteger(value) && !Number.isSafeInteger(value);
@@ -330,9 +332,9 @@
     }
     if (typeof value === "string") {
       room.left -= value.length;
-      return room.left > 0 && value.isWellFormed() ? value : NONE;
+      return room.left >= 0 && value.isWellFormed() ? value : NONE;
     }
-    room.left -= 8;
+    room.left -= 2;
     if (typeof value !== "object" || depth > 100 || room.left < 0) return NONE;
     const kind = native.classOf(value);
     const keys = kind === "Proxy" ? [] : Reflect.ownKeys(value);
@@ -365,6 +367,21 @@
   const bounded = (text) =>
     text.length <= TEXT_MAX ? text : `${text.slice(0, TEXT_MAX).toWellFormed()}… ${text.length - TEXT_MAX} more characters`;
 
+  // The head of a text, which is `key` of what is told; the rest is counted.
+  const put = (told, key, text) => {
+    const half = text.length > TEXT_MAX && /[\ud800-\udbff]/.test(text[TEXT_MAX - 1]) ? 1 : 0;
+    const head = text.length > TEXT_MAX ? text.slice(0, TEXT_MAX - half) : text;
+    if (head.length < text.length) told.cut = String(text.length - head.length);
+    told[key] = head;
+  };
+  // JSON, where there is some; where it is too long, that is told.
+  const putJson = (told, value) => {
+    const room = { left: JSON_MAX };
+    const copy = quiet(() => exact(value, room, 0), NONE);
+    if (copy !== NONE) told.json = copy;
+    else if (room.left < 0) told.cut ??= "";
+  };
+
   // A value in all forms that it has. `raw`: it is such forms itself.
   function rich(value, raw) {
     const result = { text: "" };
@@ -373,21 +390,18 @@
       for (const key of quiet(() => Object.keys(forms), [])) {
         const form = quiet(() => forms[key]);
         if (form === undefined || form === null) continue;
-        if (key === "text/plain") result.text = bounded(whole(String(form)));
-        else if (key === "application/json") {
-          const copy = exact(form, { left: JSON_MAX }, 0);
-          if (copy !== NONE) result.json = copy;
-        } else if (/^[\w.+-]+\/[\w.+-]+$/.test(key)) {
+        if (key === "text/plain") put(result, "text", whole(String(form)));
+        else if (key === "application/json") putJson(result, form);
+        else if (/^[\w.+-]+\/[\w.+-]+$/.test(key)) {
           const told = typeof form === "string" ? form : (encoded(form) ?? quiet(() => JSON.stringify(form)));
           if (typeof told === "string") result[key] = whole(told);
         }
       }
-      result.text ||= raw ? "" : bounded(inspect(value, 4));
+      if (!result.text && !raw) put(result, "text", inspect(value, 4));
       return result;
     }
-    result.text = bounded(inspect(value, 4));
-    const copy = quiet(() => exact(value, { left: JSON_MAX }, 0), NONE);
-    if (copy !== NONE) result.json = copy;
+    put(result, "text", inspect(value, 4));
+    putJson(result, value);
     return result;
   }
   // Bytes in base64; nothing for what holds none.
@@ -457,12 +471,14 @@
           traceback.push(`caused by ${name}: ${message}`, ...frames(cause).map((line) => whole(line)));
           cause = peek(cause, "cause");
         }
-        told = { name, message: bounded(message), traceback: traceback.map(bounded) };
+        told = { name, traceback: traceback.map(bounded) };
+        put(told, "message", message);
         const line = lineOf(lines, file);
         if (line) told.lineNumber = line;
       } else {
-        const text = bounded(typeof error === "string" ? whole(error) : inspect(error, 2));
-        told = { name: "Error", message: text, traceback: [`Uncaught ${text}`] };
+        const text = typeof error === "string" ? whole(error) : inspect(error, 2);
+        told = { name: "Error", traceback: [`Uncaught ${bounded(text)}`] };
+        put(told, "message", text);
       }
       return JSON.stringify({ cwd: cwd(), result: null, error: told });
     },

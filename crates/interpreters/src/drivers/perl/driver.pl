@@ -95,92 +95,136 @@ $quote = sub {
     return qq("$text");
 };
 
-# JSON that every reader takes for the same value; dies where there is none.
+# What is being written of a value: one text that grows, as lists of many short ones take much room.
+my $out;
+
+# Writes JSON that every reader takes for the same value; dies where there is none.
 $lossless = sub {
     my ($value, $depth, $size) = @_;
     die 'deep' if $depth > $DEPTH;
-    die 'long' if ($$size += 8) > $LIMIT;
-    return 'null' unless defined $value;
-    if (ref $value) {
+    die 'long' if ($$size += 2) > $LIMIT;
+    return $out .= 'null' unless defined $value;
+    if ($is_ref->($value)) {
         if (defined $blessed->($value)) {
             die 'object' unless ref $value eq 'JSON::PP::Boolean';
             die 'object' if builtin::reftype($value) ne 'SCALAR' || $is_ref->($$value);
-            return $$value ? 'true' : 'false';
+            return $out .= $$value ? 'true' : 'false';
         }
+        my $between = '';
         if (ref $value eq 'ARRAY') {
-            return '[' . join(',', map { $lossless->($_, $depth + 1, $size) } @$value) . ']';
+            $out .= '[';
+            for my $item (@$value) {
+                $out .= $between;
+                $lossless->($item, $depth + 1, $size);
+                $between = ',';
+            }
+            return $out .= ']';
         }
         if (ref $value eq 'HASH') {
-            return '{' . join(',', map {
-                $lossless->("$_", $depth + 1, $size) . ':' . $lossless->($value->{$_}, $depth + 1, $size)
-            } sort keys %$value) . '}';
+            $out .= '{';
+            for my $key (sort keys %$value) {
+                $out .= $between;
+                $lossless->("$key", $depth + 1, $size);
+                $out .= ':';
+                $lossless->($value->{$key}, $depth + 1, $size);
+                $between = ',';
+            }
+            return $out .= '}';
         }
         die 'reference';
     }
     die 'glob' if ref \$value eq 'GLOB';
-    return $value ? 'true' : 'false' if builtin::is_bool($value);
+    return $out .= $value ? 'true' : 'false' if builtin::is_bool($value);
     if ($is_number->($value)) {
         die 'number' if $value != $value || $value - $value != 0;
         # Integers are written with all their digits, and other numbers of that size are not.
         if ("$value" =~ /\A-?[0-9]+\z/) {
             die 'number' if abs $value > $INT;
-            return "$value";
+            die 'long' if ($$size += length($value) - 1) > $LIMIT;
+            return $out .= $value;
         }
         for my $digits (15 .. 17) {
             my $text = sprintf "%.${digits}g", $value;
-            return $text if $text == $value;
+            return $out .= $text if $text == $value;
         }
     }
     die 'text' if $unfit->($value);
-    die 'long' if ($$size += length $value) > $LIMIT;
-    return $quote->($value);
+    die 'long' if ($$size += length $value) > $LIMIT + 2;
+    $out .= $quote->($value);
 };
 
-# Data in Perl's own notation, on one line.
+# Writes data in Perl's own notation, on one line, and no more than is told of it.
 $notation = sub {
     my ($value, $depth, $size) = @_;
-    die 'long' if ($$size += 8) > $LIMIT;
-    return 'undef' unless defined $value;
-    if (!defined $blessed->($value)) {
-        return '...' if ref $value && $depth > $DEPTH;
+    $$size += 3;
+    return $out .= 'undef' unless defined $value;
+    if ($is_ref->($value) && !defined $blessed->($value)) {
+        return $out .= '...' if $depth > $DEPTH;
+        my $between = '';
         if (ref $value eq 'ARRAY') {
-            return '[' . join(', ', map { $notation->($_, $depth + 1, $size) } @$value) . ']';
+            $out .= '[';
+            for my $item (@$value) {
+                last if $$size > $LIMIT;
+                $out .= $between;
+                $notation->($item, $depth + 1, $size);
+                $between = ', ';
+            }
+            return $out .= ']';
         }
         if (ref $value eq 'HASH') {
-            return '{' . join(', ', map {
-                $notation->("$_", 0, $size) . ' => ' . $notation->($value->{$_}, $depth + 1, $size)
-            } sort keys %$value) . '}';
+            $out .= '{';
+            for my $key (sort keys %$value) {
+                last if $$size > $LIMIT;
+                $out .= $between;
+                $notation->("$key", 0, $size);
+                $out .= ' => ';
+                $notation->($value->{$key}, $depth + 1, $size);
+                $between = ', ';
+            }
+            return $out .= '}';
         }
         if (ref $value eq 'SCALAR' || ref $value eq 'REF') {
-            return '\\' . $notation->($$value, $depth + 1, $size);
+            $out .= '\\';
+            return $notation->($$value, $depth + 1, $size);
         }
     }
-    return "$value" if ref $value || ref \$value eq 'GLOB' || $is_number->($value);
-    return $value ? '!!1' : '!!0' if builtin::is_bool($value);
-    die 'long' if ($$size += length $value) > $LIMIT;
-    my $text = $value;
+    return $out .= "$value" if $is_ref->($value) || ref \$value eq 'GLOB' || $is_number->($value);
+    return $out .= $value ? '!!1' : '!!0' if builtin::is_bool($value);
+    $$size += length $value;
+    my $text = substr $value, 0, $LIMIT;
     $text =~ s/(["\\\$\@])/\\$1/g;
     $text =~ s/\n/\\n/g;
     $text =~ s/([\x00-\x1f\x7f])/sprintf '\\x{%x}', ord $1/ge;
-    return qq("$text");
+    $out .= qq("$text");
 };
 
 $shown = sub {
     my $value = shift;
     my $size = 0;
-    my $text = eval { ref $value ? $notation->($value, 0, \$size) : "$value" };
-    $text //= ref($value) . '(...)';
-    if (length $text > $LIMIT) {
-        $text = substr($text, 0, $LIMIT) . '... (' . length($text) . ' characters)';
-    }
-    return $text;
+    return "$value" if defined $value && !$is_ref->($value) && ref \$value ne 'GLOB';
+    $out = '';
+    my $text = eval { $notation->($value, 0, \$size); $out };
+    undef $out;
+    return ($text // ref($value) . '(...)', $size > $LIMIT);
+};
+
+# The head of a text as JSON, and what there is to tell of its rest.
+my $head = sub {
+    my ($text, $open) = @_;
+    my $more = length($text) - $LIMIT;
+    return ($quote->($text), '') if $more <= 0 && !$open;
+    return ($quote->(substr $text, 0, $LIMIT), ',"cut":"' . ($open ? '?' : $more) . '"');
 };
 
 $result = sub {
     my $value = shift;
-    my @parts = '"text":' . $quote->($shown->($value));
+    my ($text, $cut) = $head->($shown->($value));
     my $size = 0;
-    my $json = eval { $lossless->($value, 0, \$size) };
+    $out = '';
+    my $json = eval { $lossless->($value, 0, \$size); $out };
+    undef $out;
+    $cut ||= ',"cut":""' if !defined $json && $size > $LIMIT;
+    my @parts = "\"text\":$text$cut";
     push @parts, '"json":' . $json if defined $json;
     if (defined $blessed->($value)) {
         for (@FORMS) {
@@ -235,7 +279,7 @@ $failure = sub {
     my $text = eval {
         my $message = defined $blessed->($error) && $error->can('message') ? $error->message : undef;
         defined $message ? "$message" : undef;
-    } // $shown->($error);
+    } // ($shown->($error))[0];
     # In a trace that the guest's own code took, our calls are the last ones.
     $text =~ s/\n\t(?:eval '#line 1 "\Q$line\E"|(?:Sandkeep|__ANON__)::__ANON__).*/\n/s unless $is_ref->($error);
     my ($called) = map { /called at \Q$line\E line (\d+)\z/ } @frames;
@@ -251,8 +295,9 @@ $failure = sub {
     $message =~ s/\n\t.* called at .*//s unless $is_ref->($error);
     $message =~ s/ at (?:<code \d+>|\Q$line\E) line \d+(?:, <\$?[\w:]+> (?:line|chunk) \d+)?\.\n?\z//;
     $message =~ s/\n\z//;
-    return '{"name":' . $quote->($name) . ',"message":' . $quote->($message) . ',"traceback":['
-        . join(',', map { $quote->($_) } @lines, @trace) . ']'
+    my ($told, $cut) = $head->($message);
+    return '{"name":' . $quote->($name) . ",\"message\":$told$cut" . ',"traceback":['
+        . join(',', map { $quote->(substr $_, 0, $LIMIT) } @lines, @trace) . ']'
         . ($number ? ',"lineNumber":' . (0 + $number) : '') . '}';
 };
 

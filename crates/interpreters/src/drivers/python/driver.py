@@ -24,7 +24,7 @@ __builtins__ = dict(vars(builtins))
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
 # The flags of `from __future__ import …`, which hold for later executions too.
 FUTURES = 0x1FF0000 & ~0x2000
-# Most characters of a text, and most that JSON may hold.
+# Most characters of a text, and most that JSON may hold, of which a value has two at least.
 TEXT_MAX = JSON_MAX = 1 << 20
 # Most characters of executed code that are kept for tracebacks.
 SOURCES_MAX = 1 << 20
@@ -66,10 +66,16 @@ class Inexact(Exception):
     pass
 
 
+class TooLong(Inexact):
+    pass
+
+
 def exact(value, room, depth=0):
     """The value as JSON; Inexact where some reader would not take it for what it is."""
     kind = type(value)
-    room[0] -= 8
+    room[0] -= 2
+    if room[0] < 0:
+        raise TooLong
     if value is None:
         return "null"
     if kind is bool:
@@ -84,7 +90,7 @@ def exact(value, room, depth=0):
         return float.__repr__(value)
     if kind is str:
         return exact_text(value, room)
-    if depth > 100 or room[0] < 0 or kind is not list and kind is not dict:
+    if depth > 100 or kind is not list and kind is not dict:
         raise Inexact
     if kind is list:
         return "[" + ",".join(exact_items(value, room, depth + 1)) + "]"
@@ -98,13 +104,15 @@ def exact(value, room, depth=0):
 
 def exact_items(items, room, depth):
     # Numbers of one kind, of which there may be many, are not looked at one by one.
+    if 2 * len(items) > room[0]:
+        raise TooLong
     kinds = {*map(id, map(type, items))}
     if kinds == INTS and -(1 << 53) < min(items) and max(items) < 1 << 53:
-        room[0] -= 8 * len(items)
+        room[0] -= 2 * len(items)
         return map(int.__repr__, items)
     if kinds == FLOATS:
         texts = [*map(float.__repr__, items)]
-        room[0] -= 8 * len(items)
+        room[0] -= 2 * len(items)
         # As all of "nan", "inf" and "-inf" have.
         if "n" in "".join(texts):
             raise Inexact
@@ -115,12 +123,28 @@ def exact_items(items, room, depth):
 def exact_text(text, room):
     room[0] -= len(text)
     if room[0] < 0:
-        raise Inexact
+        raise TooLong
     try:
         text.encode()
     except UnicodeEncodeError:
         raise Inexact from None
     return escape(text)
+
+
+def put(found, key, text):
+    """The head of a text; the rest is counted."""
+    text = str.__str__(text)
+    if len(text) > TEXT_MAX:
+        found["cut"] = f'"{len(text) - TEXT_MAX}"'
+        text = text[:TEXT_MAX]
+    found[key] = escape(text.encode("utf-8", "backslashreplace").decode())
+
+
+def put_json(found, value):
+    try:
+        found["json"] = exact(value, [JSON_MAX])
+    except TooLong:
+        found.setdefault("cut", '""')
 
 
 def plain(text):
@@ -153,7 +177,7 @@ INTS, FLOATS = {id(int)}, {id(float)}
 
 def shown(value):
     try:
-        return plain(repr(value))
+        return repr(value)
     except Exception as error:
         return f"<{type(value).__name__}, whose repr failed: {type(error).__name__}>"
 
@@ -168,13 +192,16 @@ def form(found, mime, data):
         text = binascii.b2a_base64(data, newline=False).decode()
         found[mime] = escape(text)
     elif mime == "application/json":
-        found["json"] = exact(data, [JSON_MAX])
+        put_json(found, data)
     elif isinstance(data, str):
         key = "text" if mime == "text/plain" else mime
         # A picture that is text is base64 already, wrapped perhaps.
         if mime.startswith("image/") and mime != "image/svg+xml":
             data = data.replace("\n", "")
-        found[key] = escape(plain(data) if key == "text" else data.encode("utf-8", "backslashreplace").decode())
+        if key == "text":
+            put(found, key, data)
+        else:
+            found[key] = escape(data.encode("utf-8", "backslashreplace").decode())
 
 
 def is_figure(value):
@@ -214,9 +241,9 @@ def rich(value):
         if is_figure(value):
             quietly(take_figure, found, value)
     if "json" not in found:
-        quietly(lambda: found.__setitem__("json", exact(value, [JSON_MAX])))
+        quietly(put_json, found, value)
     if "text" not in found:
-        found["text"] = escape(shown(value))
+        put(found, "text", shown(value))
     return as_object(found)
 
 
@@ -562,20 +589,18 @@ def told(error, name):
         at = at.tb_next
     if line is None and isinstance(error, SyntaxError) and error.filename == name:
         line = error.lineno
+    parts = {"name": escape(plain(kind.__name__))}
     try:
-        message = plain(str(error))
+        message = str(error)
     except Exception:
         message = "<its message cannot be told>"
+    put(parts, "message", message)
     try:
         lines = "".join(traceback.TracebackException(kind, error, trace, compact=True).format())
         lines = plain(lines).rstrip("\n").split("\n")
     except Exception:
-        lines = simple_traceback(kind, message, trace)
-    parts = {
-        "name": escape(plain(kind.__name__)),
-        "message": escape(message),
-        "traceback": "[" + ",".join([escape(text) for text in lines]) + "]",
-    }
+        lines = simple_traceback(kind, plain(message), trace)
+    parts["traceback"] = "[" + ",".join([escape(text) for text in lines]) + "]"
     if line:
         parts["lineNumber"] = repr(line)
     return as_object(parts)

@@ -42,6 +42,7 @@ end)
 Object.new.tap do |driver|
   class << driver
     LIMIT = 1 << 20
+    BEYOND = LIMIT + 1
     DEPTH = 64
     FRAMES = 20
     EDGE = FRAMES + 1
@@ -85,7 +86,7 @@ Object.new.tap do |driver|
       ::Module => %i[CONSTANT=const_defined? DEFINED=public_method_defined? GET=const_get METHOD=instance_method MODULE_TEXT=to_s NAME=name],
       ::String => %i[
         APPEND=<< BYTESIZE=bytesize BYTESLICE=byteslice EMPTY=empty? ENCODE=force_encoding ENCODING=encoding EQUAL===
-        GSUB=gsub INCLUDE=include? LINES=lines MATCH=match? NUMBER=to_i SCRUB=scrub SPLIT=split START=start_with?
+        GSUB=gsub INCLUDE=include? LINES=lines MATCH=match? NUMBER=to_i SCRUB=scrub SIZE=length SPLIT=split START=start_with?
         STRIP=strip TRANSCODE=encode UNPACK=unpack UPCASE=upcase VALID=valid_encoding?
       ],
       ::SystemExit => %i[STATUS=status],
@@ -209,9 +210,11 @@ Object.new.tap do |driver|
     # A result as JSON: text, json where nothing is lost, further forms.
     def result(value)
       text = utf8(shown(value))
+      rest = rest(text)
       json = lossless(value)
+      rest = ',"cut":""' if EMPTY.bind_call(rest) && SAME.bind_call(json, false)
       json = json ? ",\"json\":#{json}" : ""
-      "{\"text\":#{quote(shorten(text))}#{json}#{forms(value)}}"
+      "{\"text\":#{quote(head(text))}#{rest}#{json}#{forms(value)}}"
     end
 
     # Further forms, where the value has methods for them.
@@ -277,16 +280,27 @@ Object.new.tap do |driver|
       PLAIN.bind_call(value)
     end
 
-    def shorten(text)
-      size = BYTESIZE.bind_call(text)
-      return text unless LESS.bind_call(LIMIT, size)
-      "#{SCRUB.bind_call(BYTESLICE.bind_call(text, 0, LIMIT), "")}... (#{DIGITS.bind_call(size)} bytes)"
+    def head(text)
+      return text unless LESS.bind_call(LIMIT, BYTESIZE.bind_call(text))
+      SCRUB.bind_call(BYTESLICE.bind_call(text, 0, LIMIT), "")
     end
 
-    # JSON that every reader takes for the same value, or nil.
+    # What is told of a text's rest: how many characters it has.
+    def rest(text)
+      return "" unless LESS.bind_call(LIMIT, BYTESIZE.bind_call(text))
+      ",\"cut\":\"#{DIGITS.bind_call(MINUS.bind_call(SIZE.bind_call(text), SIZE.bind_call(head(text))))}\""
+    end
+
+    def shorten(text)
+      return text unless LESS.bind_call(LIMIT, BYTESIZE.bind_call(text))
+      "#{head(text)}… #{DIGITS.bind_call(MINUS.bind_call(SIZE.bind_call(text), SIZE.bind_call(head(text))))} more characters"
+    end
+
+    # JSON that every reader takes for the same value, or nil; false where it is too long.
     def lossless(value)
       out = NEW.bind_call(STRING, encoding: UTF8)
-      encode(value, out, 0) ? out : nil
+      return out if encode(value, out, 0)
+      LESS.bind_call(LIMIT, BYTESIZE.bind_call(out)) ? false : nil
     rescue ANY
       nil
     end
@@ -307,8 +321,11 @@ Object.new.tap do |driver|
         encoding = ENCODING.bind_call(value)
         return false if SAME.bind_call(encoding, BYTES)
         return false unless VALID.bind_call(value)
-        return false if LESS.bind_call(LIMIT, BYTESIZE.bind_call(value))
         value = TRANSCODE.bind_call(value, UTF8) unless SAME.bind_call(encoding, UTF8)
+        if LESS.bind_call(LIMIT, BYTESIZE.bind_call(value))
+          APPEND.bind_call(out, BYTESLICE.bind_call(value, 0, BEYOND))
+          return false
+        end
         APPEND.bind_call(out, quote(value))
       elsif INSTANCE.bind_call(value, ARRAY)
         return items(value, out, PLUS.bind_call(depth, 1))
@@ -370,7 +387,7 @@ Object.new.tap do |driver|
       frames = frames(error)
       number = line_of(error, message, frames, line)
       out = trace(error, name, message, frames, NEW.bind_call(STRING, encoding: UTF8), 0)
-      "{\"name\":#{quote(name)},\"message\":#{quote(shorten(message))},\"traceback\":[#{out}]" \
+      "{\"name\":#{quote(name)},\"message\":#{quote(head(message))}#{rest(message)},\"traceback\":[#{out}]" \
         "#{number ? ",\"lineNumber\":#{DIGITS.bind_call(number)}" : ""}}"
     end
 
@@ -384,7 +401,7 @@ Object.new.tap do |driver|
 
     # Where the guest has redefined what a traceback is made with.
     def bare(error)
-      "{\"name\":#{quote(class_name(error))},\"message\":#{quote(message(error))},\"traceback\":[]}"
+      "{\"name\":#{quote(class_name(error))},\"message\":#{quote(head(message(error)))},\"traceback\":[]}"
     end
 
     # Lines of a traceback, as JSON: where it was raised, the message, the frames, its cause.

@@ -30,7 +30,34 @@ fn a_value_that_is_too_long_has_the_head_of_its_text() {
     let answer = read(&format!(r#"{{"text":"{long}","json":1}}"#));
     let result = answer.result.expect("a result");
     assert!(answer.cut && result.json.is_none());
-    assert_eq!(result.text.len(), TEXT_MAX / 3 * 3);
+    let rest = (long.len() - TEXT_MAX / 3 * 3) / 3;
+    assert!(result.text.ends_with(&format!("€… {rest} more characters")));
+    assert!(result.text.starts_with(&long[..TEXT_MAX / 3 * 3]));
+}
+
+#[test]
+fn a_text_or_json_beyond_the_bound_is_told_as_cut() {
+    let long = "x".repeat(TEXT_MAX);
+    let answer = read(&format!(r#"{{"text":"{long}","json":[1]}}"#));
+    assert!(!answer.cut && answer.result.is_some_and(|r| r.text == long && r.json.is_some()));
+    let answer = read(&format!(r#"{{"text":"{long}éy","json":"{}"}}"#, &long[2..]));
+    let result = answer.result.expect("a result");
+    assert!(answer.cut && result.json.is_some());
+    assert_eq!(result.text, format!("{long}… 2 more characters"));
+    let answer = read(&format!(r#"{{"text":"short","json":"{}"}}"#, &long[1..]));
+    assert!(answer.cut && answer.result.is_some_and(|r| r.text == "short" && r.json.is_none()));
+    for (more, end) in [("7", "x… 7 more characters"), ("?", "x… more characters"), ("", "x")] {
+        let answer = read(&format!(r#"{{"text":"x","cut":"{more}"}}"#));
+        let result = answer.result.expect("a result");
+        assert!(answer.cut && result.mime.is_empty());
+        assert_eq!(result.text, end);
+        let error =
+            format!(r#"{{"name":"E","message":"x","cut":"{more}","traceback":[],"lineNumber":3}}"#);
+        let text = format!(r#"{{"cwd":"/","result":null,"error":{error}}}"#);
+        let answer = Answer::read(text.as_bytes()).expect("an answer");
+        let error = answer.error.expect("an error");
+        assert_eq!((answer.cut, error.message.as_str(), error.line_number), (true, end, Some(3)));
+    }
 }
 
 #[test]
