@@ -10,6 +10,7 @@
 
 mod answer;
 mod execute;
+mod room;
 mod save;
 
 pub use execute::{Execution, Outcome};

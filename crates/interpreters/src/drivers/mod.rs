@@ -8,7 +8,8 @@
 //! `seed` an integer below 2^53 on the first execution of a context made from a base and null
 //! otherwise, `line` what the code is called in tracebacks. An answer is JSON: `{"cwd", "result",
 //! "error"}`, the latter two `types::RichResult` and `types::CodeError` or null; `"broken": true` beside them says
-//! that the code took from the driver what it needs to run any other. Output needs
+//! that the code took from the driver what it needs to run any other. A request with `"check": true` is the host's own,
+//! which sees whether code can run: it leaves nothing that code could see. Output needs
 //! nothing of the driver but a flush before it answers: it is taken from file descriptors 1 and 2.
 
 pub mod typescript;
@@ -79,4 +80,27 @@ pub trait Driver: Send + Sync + 'static {
     /// Whatever stopped it; the instance is dropped.
     async fn call(&self, live: &mut Live, handles: &Value, request: &[u8])
     -> Result<Vec<u8>, Stop>;
+
+    /// A block of this many bytes in the guest, which nothing else has until it is let go; none
+    /// where there is no room for it. A language that answers in less has nothing to hold.
+    ///
+    /// # Errors
+    /// Whatever stopped it; the instance is dropped.
+    async fn hold(&self, _live: &mut Live, _bytes: u32) -> Result<Option<u32>, Stop> {
+        Ok(Some(0))
+    }
+
+    /// Lets go of it.
+    ///
+    /// # Errors
+    /// As [`Driver::hold`].
+    async fn let_go(&self, _live: &mut Live, _block: u32) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    /// Whether what the driver stands on is as it is in the base, whose bytes these are; asked after
+    /// each execution whose memory is to be kept.
+    fn is_whole(&self, _live: &mut Live, _handles: &Value, _base: &[u8]) -> bool {
+        true
+    }
 }

@@ -105,6 +105,15 @@ impl Driver for Perl {
         live.call::<(), i32>("zeroperl_flush", ()).await?;
         Ok(answer)
     }
+
+    async fn hold(&self, live: &mut Live, bytes: u32) -> Result<Option<u32>, Stop> {
+        let block = live.call::<_, u32>("malloc", bytes).await?;
+        Ok(Some(block).filter(|block| *block != 0))
+    }
+
+    async fn let_go(&self, live: &mut Live, block: u32) -> Result<(), Stop> {
+        live.call::<_, ()>("free", block).await
+    }
 }
 
 impl Request {

@@ -2,6 +2,7 @@
 
 use super::Instance;
 use super::answer::Answer;
+use crate::build::Build;
 use crate::stop::Stop;
 use crate::wasi::{CpuMeter, Room, Sink, epoch_ms};
 use serde::{Deserialize, Serialize};
@@ -9,13 +10,10 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
-use types::{CODE_MAX, CodeError, RichResult, Usage};
+use types::{CodeError, RichResult, Usage};
 
 /// How often output that waits is handed on.
 const FLUSH: Duration = Duration::from_millis(20);
-
-/// How long it may take to show that it can still work.
-const CHECK: Duration = Duration::from_secs(5);
 
 /// Code to run, and what it may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,12 +61,15 @@ pub struct Outcome {
 }
 
 #[derive(Serialize)]
-struct Request<'a> {
-    code: &'a str,
-    env: &'a BTreeMap<String, String>,
-    cwd: &'a str,
-    seed: Option<u64>,
-    line: &'a str,
+pub(super) struct Request<'a> {
+    pub code: &'a str,
+    pub env: &'a BTreeMap<String, String>,
+    pub cwd: &'a str,
+    pub seed: Option<u64>,
+    pub line: &'a str,
+    /// It is ours, to see whether code can run: it leaves nothing behind that code could see.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub check: bool,
 }
 
 /// Lets go of the sink when the execution ends, also by being dropped.
@@ -85,14 +86,19 @@ impl Instance {
     /// the guest within two ticks (10 ms); the instance is dead then.
     pub async fn execute(&mut self, job: &Execution, sink: Box<dyn Sink>) -> Outcome {
         let seed = self.fresh.then(random_seed).flatten();
-        let request =
-            Request { code: &job.code, env: &job.env, cwd: &job.cwd, seed, line: &job.name };
+        let request = Request {
+            code: &job.code,
+            env: &job.env,
+            cwd: &job.cwd,
+            seed,
+            line: &job.name,
+            check: false,
+        };
         // Serialising strings and numbers cannot fail.
         let request = serde_json::to_vec(&request).unwrap_or_default();
         let guest = self.live.store.data_mut();
         guest.wasi.set_stdin(job.stdin.clone());
         guest.wasi.begin_room(job.room);
-        guest.limits = crate::Limits::new(job.memory_bytes);
         let output = guest.wasi.output.clone();
         output.begin(sink, job.output_max);
         let ending = Ending(&output);
@@ -104,12 +110,12 @@ impl Instance {
         self.moved = true;
         let answer = match was_dead {
             true => Err(Stop::Driver("it was stopped before".into())),
-            false => self.run(&request, job.timeout, &meter, &output).await,
+            false => self.run_in_room(job, &request, &meter, &output).await,
         };
         let answer = answer.and_then(|bytes| Answer::read(&bytes));
         let answer = match answer {
-            Ok(answer) if answer.broken && job.kept => Err(Stop::Broken),
-            Ok(answer) if self.live.store.data().limits.refused => {
+            Ok(answer) if job.kept && (answer.broken || !self.is_whole()) => Err(Stop::Broken),
+            Ok(answer) if self.may_be_full(job.kept) => {
                 self.goes_on(&job.env, answer, &meter, &output).await
             }
             answer => answer,
@@ -144,7 +150,7 @@ impl Instance {
         }
     }
 
-    async fn run(
+    pub(super) async fn run(
         &mut self,
         request: &[u8],
         timeout: Duration,
@@ -173,24 +179,10 @@ impl Instance {
         }
     }
 
-    /// Where memory was refused: the answer, if the interpreter can still work. One that cannot is
-    /// of no use to any execution after this.
-    async fn goes_on(
-        &mut self,
-        env: &BTreeMap<String, String>,
-        answer: Answer,
-        meter: &CpuMeter,
-        output: &crate::wasi::Output,
-    ) -> Result<Answer, Stop> {
-        // An expression of every language, in a name that takes as much as code may.
-        let code = format!("1{}", " ".repeat(CODE_MAX));
-        let request = Request { code: &code, env, cwd: &answer.cwd, seed: None, line: "<check>" };
-        let request = serde_json::to_vec(&request).unwrap_or_default();
-        let again = self.run(&request, CHECK, meter, output).await;
-        match again.and_then(|bytes| Answer::read(&bytes)) {
-            Ok(Answer { result: Some(_), error: None, .. }) => Ok(answer),
-            _ => Err(Stop::Memory(self.live.store.data().limits.memory_bytes)),
-        }
+    /// Whether what its driver stands on is as it was.
+    fn is_whole(&mut self) -> bool {
+        let Build { linked, meta, image, .. } = &*self.build;
+        linked.driver.is_whole(&mut self.live, &meta.handles, image.bytes())
     }
 
     /// A guest that ends after it was refused memory ends because of that.

@@ -9,8 +9,6 @@ use std::io;
 /// So many pages may be written in vain however few there are in all.
 const SLACK: usize = 256;
 
-/// So many packs may be of nearly one size.
-const FEW: usize = 2;
 
 impl Instance {
     /// Takes a snapshot of the state that it is in, its pack in memory whole. The next one is
@@ -143,17 +141,17 @@ fn changes(before: &[(PageIndex, Content)], now: &[(PageIndex, Content)]) -> Vec
 }
 
 /// How many of the packs stay, and which pages the new one has, where one stays: those that changed,
-/// and those of the packs that do not. A few may be nearly as large as the next, so that executions that
-/// change half of a context do not write it whole each time; beyond them sizes halve. What packs hold
-/// in vain is less than what they hold.
+/// and those of the packs that do not. Sizes halve from pack to pack, so that there are few; the oldest may be only
+/// little larger than the next, so that executions that change half of a context do not write it whole
+/// each time. What packs hold in vain is less than what they hold.
 fn plan(changed: Vec<PageIndex>, live: usize, packs: &[Vec<PageIndex>]) -> (usize, Vec<PageIndex>) {
     let total: usize = packs.iter().map(Vec::len).sum();
     if total + changed.len() > 2 * live + SLACK {
         return (0, Vec::new());
     }
     let (mut keep, mut list) = (packs.len(), changed);
-    let least = |keep: usize, len: usize| if keep > FEW { 2 * len } else { len };
-    while keep > 0 && !list.is_empty() && packs[keep - 1].len() <= least(keep, list.len()) {
+    let most = |keep: usize, len: usize| if keep > 1 { 2 * len } else { len };
+    while keep > 0 && !list.is_empty() && packs[keep - 1].len() <= most(keep, list.len()) {
         keep -= 1;
         list = union(&packs[keep], &list);
     }

@@ -1,4 +1,5 @@
 use super::context;
+use crate::kit::{Filling, fill_and_free};
 use interpreters::Stop;
 use std::time::Duration;
 
@@ -175,5 +176,22 @@ async fn what_is_allocated_is_zero_and_holds_what_was_written() {
     let mut c = context();
     for seed in 1..5 {
         assert_eq!(c.again(&step(seed * 7919)).await.text(), "0", "{seed}");
+    }
+}
+
+#[tokio::test]
+async fn a_memory_that_is_full_can_be_emptied() {
+    for begin in ["var b = []", "var b = []; for (;;) b.push(new Uint8Array(1e6))"] {
+        let filling = Filling {
+            begin,
+            steps: &[
+                "b.push(new Uint8Array({k}).fill(7)); 1",
+                "b.push(Array.from({ length: {k} / 64 }, (_, i) => 'v' + i)); 1",
+                "b.push(new Map(Array.from({ length: {k} / 512 }, (_, i) => [i, { i }]))); 1",
+            ],
+            frees: &["b = null", "b.length = 0", "b = []; 1"],
+            large: ("new Uint8Array(20_000_000).length", "20000000"),
+        };
+        fill_and_free(&mut context(), &filling).await;
     }
 }

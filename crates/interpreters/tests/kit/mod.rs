@@ -281,3 +281,59 @@ pub async fn goes_on(context: &mut Context, code: &str, probe: (&str, Value), er
     }
     ran
 }
+
+/// How code of a language fills its memory, and lets it go.
+pub struct Filling<'a> {
+    /// What comes first: it may end at the limit.
+    pub begin: &'a str,
+    /// What takes `{k}` bytes, about, each time that it runs.
+    pub steps: &'a [&'a str],
+    /// What lets all of it go, each alone.
+    pub frees: &'a [&'a str],
+    /// What takes much of the memory afterwards, and its value.
+    pub large: (&'a str, &'a str),
+}
+
+/// Fills a context in ever smaller steps, until not even the smallest is possible. Whatever was kept
+/// on the way is freed by code, in this instance and in new ones.
+pub async fn fill_and_free(context: &mut Context, filling: &Filling<'_>) {
+    let ran = context.run(filling.begin).await;
+    for _ in 0..3 {
+        assert_eq!(context.again("1").await.text(), "1", "after {ran:?}");
+    }
+    for step in filling.steps {
+        let mut size = 8usize << 20;
+        while size >= 64 {
+            let code = step.replace("{k}", &size.to_string());
+            let ran = context.run(&code).await;
+            if ran.outcome.error.is_none() {
+                continue;
+            }
+            size /= 2;
+            if ran.rolled_back() {
+                assert_eq!(ran.error().name, "ExecutionLimitError", "{code}: {ran:?}");
+            }
+            let mut other = context.fork();
+            for _ in 0..2 {
+                let ran = other.again("1").await;
+                // Where what is left is less than an execution takes for a while.
+                let full = ran.rolled_back() && ran.error().name == "ExecutionLimitError";
+                assert!(full || ran.text() == "1", "after {code}: {ran:?}");
+            }
+            let free = filling.frees[size.ilog2() as usize % filling.frees.len()];
+            frees(&mut other, free, filling.large, &code).await;
+        }
+    }
+    for free in filling.frees {
+        let mut other = context.fork();
+        frees(&mut other, free, filling.large, "all").await;
+    }
+    frees(context, filling.frees[0], filling.large, "all").await;
+}
+
+async fn frees(context: &mut Context, free: &str, large: (&str, &str), after: &str) {
+    let ran = context.run(free).await;
+    assert!(ran.outcome.error.is_none(), "{free} after {after}: {ran:?}");
+    assert_eq!(context.run(large.0).await.text(), large.1, "{free} after {after}");
+    assert_eq!(context.again(large.0).await.text(), large.1, "{free} after {after}");
+}

@@ -1,4 +1,5 @@
 use super::context;
+use crate::kit::{Filling, fill_and_free};
 use interpreters::Stop;
 use std::time::Duration;
 
@@ -85,4 +86,19 @@ async fn exit_ends_the_run_and_keeps_what_it_did() {
     }
     c.run("exec 'ls'; $x = 2").await;
     assert_eq!(c.run("$x").await.text(), "2");
+}
+
+#[tokio::test]
+async fn a_memory_that_is_full_can_be_emptied() {
+    let filling = Filling {
+        begin: "our @b; 1",
+        steps: &[
+            "push @b, 'x' x {k}; 1",
+            "push @b, [map { \"v$_\" } 1 .. {k} / 64]; 1",
+            "push @b, { map { $_ => [$_] } 1 .. {k} / 512 }; 1",
+        ],
+        frees: &["our @b = (); 1", "undef @b; 1", "$#b = -1; 1"],
+        large: ("length('x' x 20_000_000)", "20000000"),
+    };
+    fill_and_free(&mut context(), &filling).await;
 }

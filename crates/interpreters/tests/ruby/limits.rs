@@ -1,4 +1,5 @@
 use super::context;
+use crate::kit::{Filling, fill_and_free};
 use interpreters::Stop;
 use std::time::Duration;
 
@@ -95,5 +96,22 @@ async fn an_end_without_a_word_costs_the_execution_alone() {
     {
         c.run(code).await;
         assert_eq!(c.run("x").await.text(), "1", "after {code}");
+    }
+}
+
+#[tokio::test]
+async fn a_memory_that_is_full_can_be_emptied() {
+    for begin in ["$b = []; 1", "$b = []; loop { $b << 'x' * 1_000_000 }"] {
+        let filling = Filling {
+            begin,
+            steps: &[
+                "$b << 'x' * {k}; 1",
+                "$b << Array.new({k} / 64) { |i| i.to_s }; 1",
+                "$b << Array.new({k} / 512) { |i| [i] }.to_h { |a| [a, a.to_s] }; 1",
+            ],
+            frees: &["$b = nil", "$b.clear; 1", "$b = []; 1"],
+            large: ("('x' * 20_000_000).length", "20000000"),
+        };
+        fill_and_free(&mut context(), &filling).await;
     }
 }

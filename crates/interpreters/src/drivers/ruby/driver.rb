@@ -85,7 +85,7 @@ Object.new.tap do |driver|
       ::Kernel => %i[CLASS=class INSTANCE=instance_of? KIND=kind_of? PLAIN=to_s RESPOND=respond_to? SINGLETON=singleton_class SINGLETONS=singleton_methods],
       ::Module => %i[CONSTANT=const_defined? DEFINED=public_method_defined? GET=const_get METHOD=instance_method MODULE_TEXT=to_s NAME=name],
       ::String => %i[
-        APPEND=<< BYTESIZE=bytesize BYTESLICE=byteslice EMPTY=empty? ENCODE=force_encoding ENCODING=encoding EQUAL===
+        APPEND=<< BYTESIZE=bytesize BYTESLICE=byteslice CLEAR=clear EMPTY=empty? ENCODE=force_encoding ENCODING=encoding EQUAL===
         GSUB=gsub INCLUDE=include? LINES=lines MATCH=match? NUMBER=to_i SCRUB=scrub SIZE=length SPLIT=split START=start_with?
         STRIP=strip TRANSCODE=encode UNPACK=unpack UPCASE=upcase VALID=valid_encoding?
       ],
@@ -108,6 +108,7 @@ Object.new.tap do |driver|
     SPACE = / /
     FIELD = { " " => "a" }.freeze
     BINARY_FORM = /\A(?!text\/|image\/svg|application\/(?:json|javascript))/
+    CHECK = "<check>"
     # The environment as it was last given.
     GIVEN = ["none", nil]
     # How many executions there were.
@@ -117,6 +118,8 @@ Object.new.tap do |driver|
 
     def run
       code, cwd, line, seed, environment = parse(TEXT_OF.bind_call(INBOX))
+      # To see whether code can run: whether there is room, when what was thrown away is collected.
+      CLEAR.bind_call(NEW.bind_call(STRING, capacity: 1 << 20)) if EQUAL.bind_call(line, CHECK)
       line = called(line)
       mix
       KERNEL.srand(seed) if seed

@@ -29,10 +29,10 @@ fn keep(changed: usize, live: usize, sizes: &[usize]) -> usize {
 fn packs_grow_from_the_newest_to_the_oldest() {
     assert_eq!(keep(10, 1000, &[1000]), 1);
     assert_eq!(keep(10, 1000, &[1000, 100]), 2);
-    assert_eq!(keep(60, 1000, &[1000, 100]), 2, "the small one is larger");
-    assert_eq!(keep(160, 1000, &[1000, 100]), 1, "the small one is merged");
+    assert_eq!(keep(60, 1000, &[1000, 100]), 1, "the small one is merged");
+    assert_eq!(keep(600, 1000, &[1000, 100]), 1, "the large one is larger");
     assert_eq!(keep(1000, 1000, &[1000, 100]), 0, "all are merged");
-    assert_eq!(keep(60, 1000, &[1000, 400, 300, 200, 100]), 2, "there are many");
+    assert_eq!(keep(60, 1000, &[1000, 400, 300, 200, 100]), 1, "one by one");
     assert_eq!(keep(0, 1000, &[1000, 100]), 2, "nothing changed");
     assert_eq!(keep(3, 3, &[]), 0, "there is none");
 }
