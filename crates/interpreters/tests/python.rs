@@ -4,6 +4,8 @@
 mod answers;
 #[path = "python/asynchronous.rs"]
 mod asynchronous;
+#[path = "python/breaks.rs"]
+mod breaks;
 #[path = "python/data.rs"]
 mod data;
 mod kit;

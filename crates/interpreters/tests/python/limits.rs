@@ -1,4 +1,5 @@
 use super::context;
+use crate::kit::{Filling, fill_and_free};
 use interpreters::Stop;
 use std::time::Duration;
 
@@ -85,4 +86,21 @@ async fn output_is_cut_and_counted() {
     let ran = c.run("'x' * 3_000_000").await;
     assert!(ran.text().len() < 2_000_000 && ran.text().contains("more characters"));
     assert_eq!(ran.json(), None);
+}
+
+#[tokio::test]
+async fn a_memory_that_is_full_can_be_emptied() {
+    for begin in ["b = []", "b = []\nwhile True: b.append(bytearray(10 ** 6))"] {
+        let filling = Filling {
+            begin,
+            steps: &[
+                "b.append(bytearray({k}))",
+                "b.append([str(i) for i in range({k} // 64)])",
+                "b.append({i: [i] for i in range({k} // 256)})",
+            ],
+            frees: &["del b", "b.clear()", "b = None"],
+            large: ("len(bytearray(100_000_000))", "100000000"),
+        };
+        fill_and_free(&mut context(), &filling).await;
+    }
 }

@@ -55,60 +55,6 @@ async fn an_exception_keeps_what_was_done_before_it() {
 }
 
 #[tokio::test]
-async fn code_cannot_break_the_driver() {
-    let hostile = [
-        "import builtins\nfor k in list(vars(builtins)):\n    if k not in ('__import__', '__build_class__'): setattr(builtins, k, None)",
-        "import sys; sys.modules.clear()",
-        "import sys; sys.modules = {}",
-        "globals().clear()",
-        "del __builtins__",
-        "import json, traceback, linecache; json.dumps = traceback.TracebackException = linecache.cache = None",
-        "import os; os.environ = None; os.chdir = os.getcwd = None",
-        "import sys; sys.path = None",
-        "import sys; sys.path = []; sys.meta_path.clear(); sys.path_importer_cache.clear()",
-        "import sys; sys.setrecursionlimit(60)",
-        "import sys; sys.settrace(lambda *a: 1/0)",
-        "import sys; sys.setprofile(lambda *a: None)",
-        "import sys; sys.stdout = object(); sys.stderr = 5",
-        "import gc; gc.unfreeze(); gc.collect(); gc.disable()",
-        "import gc\nfor o in gc.get_objects():\n    if type(o) is dict and o.get('__name__') == 'sandkeep': o.clear()",
-        "import asyncio; asyncio.set_event_loop = None; asyncio.BaseEventLoop.run_until_complete = None",
-        "import _host; _host.call(b'A0'); _host.call(b'A1')",
-        "import builtins; builtins._ = None; del builtins.display",
-        "import sys; sys.excepthook = sys.displayhook = None",
-        "import random; random.seed = random.Random = None",
-        "import sys\ng = sys._getframe().f_back.f_globals['__builtins__']\n\
-         g['exec'] = g['repr'] = lambda *a: 666\ng['eval'] = lambda *a: 666\ng['type'] = lambda o: float",
-        "g = display.__globals__; g['prepare'] = lambda r: None; g['run'] = lambda c, n: 666",
-        "g = display.__globals__\nfor f in list(g.values()):\n    if hasattr(f, '__code__'): f.__code__ = (lambda *a: 666).__code__",
-    ];
-    for code in hostile {
-        let mut c = context();
-        c.run("kept = 1").await;
-        let ran = c.run(code).await;
-        assert_eq!(ran.outcome.stopped, None, "{code}: {ran:?}");
-        let ran = c.again("2 + 2").await;
-        assert_eq!(ran.text(), "4", "after {code}");
-        let ran = c.run("1/0").await;
-        assert_eq!(ran.error().name, "ZeroDivisionError", "after {code}");
-    }
-    // What leaves nothing to answer with is as if it had never been.
-    for code in [
-        "import sys; sys._getframe(1).f_globals.clear()",
-        "import gc; gc.unfreeze()\nfor o in gc.get_objects():\n    if type(o) is dict and o.get('__name__') == 'sandkeep': o.clear()",
-    ] {
-        let mut c = context();
-        c.run("kept = 4").await;
-        let ran = c.run(code).await;
-        assert!(ran.outcome.stopped.is_some(), "{code}: {ran:?}");
-        assert_eq!(c.again("kept").await.text(), "4", "after {code}");
-    }
-    let mut c = context();
-    let hidden = "[m for m in __import__('sys').modules if 'sandkeep' in m] + [k for k in dir() if 'sandkeep' in k or k == 'execute']";
-    assert_eq!(c.run(hidden).await.text(), "[]");
-}
-
-#[tokio::test]
 async fn two_contexts_differ_in_randomness_and_share_nothing() {
     let (mut a, mut b) = (context(), context());
     let code = "import random, uuid; mine = random.random(); mine";

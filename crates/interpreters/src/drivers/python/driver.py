@@ -1,7 +1,9 @@
 # Runs code in a context. The host calls `execute` by its address: no name leads here. What is
-# needed of other modules is held by reference, and the built-ins are a copy, so that code may
-# rebind its own, or empty sys.modules, and still be answered. Code can find these globals all the
-# same, by a frame or a function of theirs: what it changes there is put back before the next run.
+# needed of other modules and of the built-ins is held by these globals, so that code may rebind
+# its own, or empty sys.modules, and still be answered. Code can find these globals all the same, by
+# a frame or a function of theirs: the host compares them, the functions and the types that they
+# stand on with the base after each execution, and takes back one that changed any of it. All else
+# that code can reach (dicts of modules, `state`) is taken for what it is: anything.
 
 import _ast
 import _host
@@ -22,6 +24,9 @@ import types
 __builtins__ = dict(vars(builtins))
 
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
+TOOLS = range(6)
+# The flag of types that code may change.
+HEAP = 1 << 9
 # The flags of `from __future__ import …`, which hold for later executions too.
 FUTURES = 0x1FF0000 & ~0x2000
 # Most characters of a text, and most that JSON may hold, of which a value has two at least.
@@ -31,21 +36,55 @@ SOURCES_MAX = 1 << 20
 # Most executions whose code is kept.
 SOURCES = 500
 WORKSPACE = "/workspace"
+PATH = "", WORKSPACE, *[path for path in sys.path if path]
 
 main = sys.modules["__main__"]
 names = main.__dict__
-environ = sys.modules["os"].environ
-environ_bytes = environ._data
-put_env, remove_env = posix.putenv, posix.unsetenv
+environ_bytes = sys.modules["os"].environ._data
+chdir, getcwd, put_env, remove_env = posix.chdir, posix.getcwd, posix.putenv, posix.unsetenv
+set_trace, set_profile = sys.settrace, sys.setprofile
+recursion_limit, set_recursion_limit = sys.getrecursionlimit, sys.setrecursionlimit
+tool_at, free_tool = sys.monitoring.get_tool, sys.monitoring.free_tool_id
+collects, collect_not, collect = gc.isenabled, gc.disable, gc.enable
+call_host, base64, open_stream = _host.call, binascii.b2a_base64, _io.open
+BytesIO, Stream, Expr, Expression = _io.BytesIO, _io.TextIOWrapper, _ast.Expr, _ast.Expression
+name_of = vars(type)["__name__"].__get__
+sys_names, builtin_names = vars(sys), vars(builtins)
 escape = _json.encode_basestring_ascii
 modules = sys.modules
 base_modules = {}
 sources = {}
 split = {}
 ballast = []
-state = types.SimpleNamespace(count=0, kept=0, flags=0, loop=None, lasting=True, given=None)
-CodeType = types.CodeType
+CodeType, FunctionType = types.CodeType, types.FunctionType
 reseed_random = random._inst.seed
+
+
+class State:
+    """What goes from one execution to the next."""
+
+    __slots__ = ("count", "kept", "flags", "loop", "lasting", "given", "stdout", "stderr", "collects")
+
+
+state = State()
+
+
+def begin():
+    state.count = state.kept = state.flags = 0
+    state.loop = state.given = state.stdout = state.stderr = None
+    state.lasting = state.collects = True
+
+
+def mend():
+    """Where code wrote to the state: what it holds can be used."""
+    try:
+        if type(state.count) is type(state.kept) is type(state.flags) is int and not state.flags & ~FUTURES:
+            if state.given is None or type(state.given) is dict:
+                if type(state.stdout) is type(state.stderr) is Stream:
+                    return
+    except AttributeError:
+        pass
+    begin()
 
 
 class Decoder:
@@ -62,12 +101,8 @@ parse_json = _json.make_scanner(Decoder())
 # JSON, of values that every reader takes for the same.
 
 
-class Inexact(Exception):
-    pass
-
-
-class TooLong(Inexact):
-    pass
+# Built-in ones, which code cannot change, and which nothing else here raises.
+Inexact, TooLong = BufferError, ChildProcessError
 
 
 def exact(value, room, depth=0):
@@ -157,7 +192,7 @@ def plain(text):
 
 # Values.
 
-FORMS = {
+FORMS = tuple({
     "_repr_html_": "text/html",
     "_repr_markdown_": "text/markdown",
     "_repr_svg_": "image/svg+xml",
@@ -167,19 +202,19 @@ FORMS = {
     "_repr_latex_": "text/latex",
     "_repr_json_": "application/json",
     "_repr_javascript_": "application/javascript",
-}
+}.items())
 
 
 # Types whose values have no form but text; by their ids, as types may have a hash of their own.
-PLAIN = {*map(id, (int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range))}
-INTS, FLOATS = {id(int)}, {id(float)}
+PLAIN = frozenset(map(id, (int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range)))
+INTS, FLOATS = frozenset([id(int)]), frozenset([id(float)])
 
 
 def shown(value):
     try:
         return repr(value)
     except Exception as error:
-        return f"<{type(value).__name__}, whose repr failed: {type(error).__name__}>"
+        return f"<{name_of(type(value))}, whose repr failed: {name_of(type(error))}>"
 
 
 def form(found, mime, data):
@@ -189,7 +224,7 @@ def form(found, mime, data):
     if data is None:
         return
     if isinstance(data, (bytes, bytearray)):
-        text = binascii.b2a_base64(data, newline=False).decode()
+        text = base64(data, newline=False).decode()
         found[mime] = escape(text)
     elif mime == "application/json":
         put_json(found, data)
@@ -213,7 +248,7 @@ def picture(figure, kind):
     canvas = figure.canvas
     if not hasattr(canvas, "print_png"):
         canvas = modules["matplotlib.backends.backend_agg"].FigureCanvasAgg(figure)
-    data = _io.BytesIO()
+    data = BytesIO()
     canvas.print_figure(data, format=kind, dpi=figure.dpi, bbox_inches="tight", facecolor=figure.get_facecolor())
     return data.getvalue()
 
@@ -233,12 +268,12 @@ def rich(value):
         bundle = getattr_safely(value, "_repr_mimebundle_")
         if bundle:
             quietly(take_bundle, found, bundle)
-        for name, mime in FORMS.items():
+        for name, mime in FORMS:
             if mime not in found:
                 make = getattr_safely(value, name)
                 if make:
                     quietly(lambda: form(found, mime, make()))
-        if is_figure(value):
+        if quietly(is_figure, value):
             quietly(take_figure, found, value)
     if "json" not in found:
         quietly(put_json, found, value)
@@ -280,11 +315,12 @@ def as_object(parts):
 
 def emit(text):
     flush()
-    _host.call(b"E" + text.encode())
+    call_host(b"E" + text.encode())
 
 
-def display(*values, raw=False, **options):
+def display(*values, **options):
     """Show values in all forms that they have; with raw=True, each is a dict of forms by MIME type."""
+    raw = options.get("raw", False)
     for value in values:
         if not raw:
             emit(rich(value))
@@ -293,7 +329,7 @@ def display(*values, raw=False, **options):
         for mime, data in dict(value).items():
             try:
                 form(found, mime, data)
-            except Inexact:
+            except (Inexact, TooLong):
                 raise ValueError(f"{mime}: not every reader of JSON would take it for the same value") from None
         found.setdefault("text", '""')
         emit(as_object(found))
@@ -423,6 +459,7 @@ def set_loop():
         state.loop = Loop()
     if asyncio.events._get_event_loop_policy()._local._loop is not state.loop:
         asyncio.set_event_loop(state.loop)
+    return True
 
 
 def finish(coroutine):
@@ -436,11 +473,11 @@ def finish(coroutine):
 
 def fresh_stream(fd, mode):
     errors = "surrogateescape" if fd < 2 else "backslashreplace"
-    return _io.open(fd, mode, encoding="utf-8", errors=errors, closefd=False, buffering=-1)
+    return open_stream(fd, mode, encoding="utf-8", errors=errors, closefd=False, buffering=-1)
 
 
 def flush():
-    for stream in (sys.__dict__.get("stdout"), sys.__dict__.get("stderr"), state.stdout, state.stderr):
+    for stream in (quietly(sys_names.get, "stdout"), quietly(sys_names.get, "stderr"), state.stdout, state.stderr):
         try:
             stream.flush()
         except Exception:
@@ -448,16 +485,18 @@ def flush():
 
 
 def set_streams():
-    sys.stdin = sys.__stdin__ = fresh_stream(0, "r")
-    for name, stream in (("stdout", state.stdout), ("stderr", state.stderr)):
-        if stream.closed:
-            stream = fresh_stream(1 if name == "stdout" else 2, "w")
+    # Of the module's names, and not of the module: code may make that one of a class of its own.
+    for name, fd in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(state, name)
+        if stream is None or stream.closed:
+            stream = fresh_stream(fd, "w")
             stream.reconfigure(line_buffering=True)
             setattr(state, name, stream)
-            setattr(sys, "__%s__" % name, stream)
-        current = sys.__dict__.get(name)
-        if current is None or getattr(current, "closed", False):
-            setattr(sys, name, stream)
+            sys_names["__%s__" % name] = stream
+        current = sys_names.get(name)
+        if current is None or quietly(getattr, current, "closed", False):
+            sys_names[name] = stream
+    sys_names["stdin"] = sys_names["__stdin__"] = fresh_stream(0, "r")
 
 
 def set_environment(env):
@@ -477,29 +516,23 @@ def set_environment(env):
 
 
 def prepare(request):
-    sys.settrace(None)
-    sys.setprofile(None)
-    if sys.getrecursionlimit() < 200:
-        sys.setrecursionlimit(1000)
-    if modules.get("sys") is not sys or sys.modules is not modules:
-        sys.modules = modules
-        for name, module in base_modules.items():
-            modules.setdefault(name, module)
-    modules["__main__"] = main
-    modules["builtins"] = builtins
-    names.setdefault("__name__", "__main__")
-    names["__builtins__"] = builtins
-    set_streams()
-    set_environment(request.get("env") or {})
-    quietly(set_loop)
+    """Step by step: none of them is in the way of the others."""
+    for step in (set_names, set_streams, lambda: set_environment(request.get("env") or {}), set_path):
+        try:
+            step()
+        except BaseException:
+            # Keys of such a kind that looking for others runs code.
+            for table in (names, modules, sys_names, builtin_names, environ_bytes):
+                purge(table)
+            state.given = None
+            quietly(step)
+    if not quietly(set_loop):
+        state.loop = None
+        quietly(set_loop)
     try:
-        posix.chdir(request.get("cwd") or WORKSPACE)
+        chdir(request.get("cwd") or WORKSPACE)
     except OSError:
-        posix.chdir(WORKSPACE)
-    if type(sys.path) is not list:
-        sys.path = list(state.path)
-    if WORKSPACE not in sys.path:
-        sys.path.insert(0, WORKSPACE)
+        quietly(chdir, WORKSPACE)
     quietly(forget_directories)
     if request.get("seed") is not None:
         reseed_random()
@@ -508,9 +541,45 @@ def prepare(request):
             quietly(numpy_random.seed)
 
 
+def purge(table):
+    kept = [(key, value) for key, value in table.items() if type(key) is str or type(key) is bytes]
+    if len(kept) < len(table):
+        table.clear()
+        table.update(kept)
+
+
+def set_names():
+    if recursion_limit() < 200:
+        set_recursion_limit(1000)
+    if modules.get("sys") is not sys or sys_names.get("modules") is not modules:
+        sys_names["modules"] = modules
+        for name, module in base_modules.items():
+            modules.setdefault(name, module)
+    modules["__main__"] = main
+    modules["builtins"] = builtins
+    names.setdefault("__name__", "__main__")
+    names["__builtins__"] = builtins
+
+
+def set_path():
+    path = sys_names.get("path")
+    if type(path) is not list:
+        path = sys_names["path"] = list(PATH)
+    if WORKSPACE not in path:
+        path.insert(0, WORKSPACE)
+
+
+def untrace():
+    set_trace(None)
+    set_profile(None)
+    for tool in TOOLS:
+        if tool_at(tool) is not None:
+            free_tool(tool)
+
+
 def forget_directories():
     """Files may have come or gone meanwhile."""
-    for finder in list(sys.path_importer_cache.values()):
+    for finder in list(sys_names["path_importer_cache"].values()):
         if hasattr(finder, "_path_mtime"):
             finder._path_mtime = -1
 
@@ -546,22 +615,25 @@ def forget(name):
     state.kept -= len(sources.pop(name, ""))
 
 
-def run(code, name):
+def run(code, name, names):
     """The value of the last expression."""
     tree = compile(code, name, "exec", ONLY_AST | TOP_LEVEL_AWAIT | state.flags, True)
     last = None
-    if tree.body and isinstance(tree.body[-1], _ast.Expr):
+    if tree.body and type(tree.body[-1]) is Expr:
         last = tree.body.pop()
     value = None
     parts = [(tree, "exec")] if tree.body else []
     if last is not None:
-        parts.append((_ast.Expression(last.value), "eval"))
+        parts.append((Expression(last.value), "eval"))
     compiled = []
     for part, mode in parts:
         compiled.append(compile(part, name, mode, TOP_LEVEL_AWAIT | state.flags, True))
         state.flags |= compiled[-1].co_flags & FUTURES
     # Functions, classes and generators may be asked for their source later; nothing else can.
-    state.lasting = any(type(const) is CodeType for part in compiled for const in part.co_consts)
+    state.lasting = any([type(const) is CodeType for part in compiled for const in part.co_consts])
+    # What code has called when garbage is collected is called in code of its own, and not here.
+    if state.collects:
+        collect()
     try:
         for part in compiled:
             if part.co_flags & COROUTINE:
@@ -569,8 +641,9 @@ def run(code, name):
             else:
                 value = eval(part, names)
     finally:
-        sys.settrace(None)
-        sys.setprofile(None)
+        untrace()
+        state.collects = collects()
+        collect_not()
     return value if last is not None else None
 
 
@@ -589,7 +662,7 @@ def told(error, name):
         at = at.tb_next
     if line is None and isinstance(error, SyntaxError) and error.filename == name:
         line = error.lineno
-    parts = {"name": escape(plain(kind.__name__))}
+    parts = {"name": escape(plain(name_of(kind)))}
     try:
         message = str(error)
     except Exception:
@@ -628,32 +701,37 @@ def simple_traceback(kind, message, trace):
         if repeated < 3:
             lines.append(line)
         trace = trace.tb_next
-    lines.append(f"{plain(kind.__name__)}: {message}" if message else plain(kind.__name__))
+    lines.append(f"{plain(name_of(kind))}: {message}" if message else plain(name_of(kind)))
     return lines
 
 
-def execute(request, itself=None, restore=None, kept=(), restore_builtins=None, usual=(), codes=()):
+def execute(request, itself=None):
     if not request:
         return itself  # the host's own reference, which it never gives back
-    restore(kept)
-    restore_builtins(usual)
-    for function, code in codes:
-        if function.__code__ is not code:
-            function.__code__ = code
+    mend()
+    state.collects = collects()
+    collect_not()
     request = parse_json(request.decode(), 0)[0]
-    state.count += 1
-    name = f"<code {state.count}>"
+    # To see whether code can run: nothing is left behind that code could see.
+    check = "check" in request
+    count = state.count = state.count + 1
+    name = f"<code {count}>"
     state.lasting = True
     result = error = "null"
     try:
         prepare(request)
         quietly(remember, name, request["code"])
-        value = run(request["code"], name)
+        value = run(request["code"], name, {} if check else names)
         if value is not None:
-            builtins._ = value
+            if not check:
+                try:
+                    builtin_names["_"] = value
+                except Exception:
+                    purge(builtin_names)
             result = rich(value)
         value = None
-        show_figures()
+        if not check:
+            show_figures()
     except BaseException as problem:
         result = "null"
         try:
@@ -662,28 +740,36 @@ def execute(request, itself=None, restore=None, kept=(), restore_builtins=None, 
         except BaseException as worse:
             # As when the memory is at its end.
             error = as_object({
-                "name": escape(type(problem).__name__),
-                "message": escape(f"it cannot be told: {type(worse).__name__}"),
+                "name": escape(name_of(type(problem))),
+                "message": escape(f"it cannot be told: {name_of(type(worse))}"),
                 "traceback": "[]",
             })
         problem = None
     if error == "null" and not state.lasting:
         quietly(forget, name)
     split.clear()
-    flush()
-    sys.settrace(None)
-    sys.setprofile(None)
+    if check:
+        state.count = count - 1
+    else:
+        flush()
+    untrace()
     try:
-        cwd = posix.getcwd()
+        cwd = getcwd()
     except OSError:
         cwd = WORKSPACE
-    return as_object({"cwd": escape(plain(cwd)), "result": result, "error": error}).encode()
+    answer = as_object({"cwd": escape(plain(cwd)), "result": result, "error": error}).encode()
+    if state.collects:
+        collect()
+    return answer
 
 
 def install(imports):
-    sys.path[:0] = ["", WORKSPACE]
+    sys.path[:] = PATH
     sys.meta_path.insert(0, Finder)
+    begin()
     install_loop()
+    # Nobody could take a hook of this kind away again.
+    sys.addaudithook = no_audit_hook
     for name in imports:
         __import__(name)
     builtins.display = display
@@ -698,14 +784,13 @@ def install(imports):
         if name not in ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__"):
             del names[name]
     base_modules.update(modules)
-    state.path = list(sys.path)
     last = fill
     act = hide()
     gc.collect()
     ballast.extend(last())
     # What the base has is never looked at again: looking would write to all of it.
     gc.freeze()
-    _host.call(b"A%d" % id(act))
+    call_host(b"A%d" % id(act))
 
 
 def fill():
@@ -726,14 +811,37 @@ def fill():
 
 
 def hide():
-    """Takes its name from `execute`, and gives it what it puts back before each run."""
+    """Takes its name from `execute`, and tells the host what must stay as it is."""
     act = ours.pop("execute")
-    del ours["install"], ours["hide"], ours["fill"]
-    functions = [value for value in ours.values() if type(value) is types.FunctionType]
-    codes = tuple([(function, function.__code__) for function in functions])
-    own = ours["__builtins__"]
-    act.__defaults__ = (act, ours.update, tuple(ours.items()), own.update, tuple(own.items()), codes)
+    for name in ("install", "hide", "fill"):
+        del ours[name]
+    # The built-ins too, so that no other table is asked for them.
+    ours.update({**ours["__builtins__"], **ours})
+    items, clear, update = [*ours.items()], ours.clear, ours.update
+    # In one piece and in order.
+    clear()
+    update(items)
+    act.__defaults__ = (act,)
+    functions = [act, *[value for value in ours.values() if type(value) is FunctionType]]
+    functions = [[id(f), id(f.__globals__), id(f.__code__), id(f.__defaults__) if f.__defaults__ else 0] for f in functions]
+    built_in = [kind for kind in builtin_names.values() if isinstance(kind, type) and not kind.__flags__ & HEAP]
+    nodes = [kind for kind in vars(_ast).values() if isinstance(kind, type)]
+    kinds = [*built_in, *nodes, type(None), CodeType, FunctionType, Stream, BytesIO, type(len), type(parse_json), State]
+    tables = [[id(ours), len(ours), *map(id, next(iter(ours.items())))]]
+    for kind in kinds:
+        getattr(kind, "__annotations__", None)  # is kept in the table once it was asked for
+        table = gc.get_referents(vars(kind))[0]
+        tables.append([id(table), len(table), *map(id, next(iter(table.items())))])
+    orders = [[id(kind), id(kind.__mro__)] for kind in (*nodes, State)]
+    typed = [*map(id, (state, *kinds))]
+    calls = [*map(id, (set_trace, set_profile, None))]
+    call_host(b"W" + str([functions, tables, orders, typed, calls]).encode())
     return act
+
+
+def no_audit_hook(hook):
+    """There are no audit hooks here: none could ever be removed."""
+    raise RuntimeError("audit hooks are not available here")
 
 
 ours = globals()
