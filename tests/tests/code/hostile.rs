@@ -187,7 +187,7 @@ fn look(language: &str) -> &'static [(&'static str, &'static str)] {
     match language {
         "javascript" => &[
             ("Object.keys(process.env).sort().join()", "MINE"),
-            ("fs.readdirSync('/').sort().join()", "dev,tmp,workspace"),
+            ("fs.readdirSync('/').sort().join()", "dev,tmp,usr,workspace"),
             ("fs.existsSync('/etc/passwd') || fs.existsSync('/proc/self/environ')", "false"),
             (
                 "typeof fetch + typeof XMLHttpRequest + typeof WebSocket",

@@ -9,7 +9,6 @@ use std::io;
 /// So many pages may be written in vain however few there are in all.
 const SLACK: usize = 256;
 
-
 impl Instance {
     /// Takes a snapshot of the state that it is in, its pack in memory whole. The next one is
     /// compared with this one: if this one is not kept, the instance is to be dropped.

@@ -9,7 +9,7 @@ async fn code_sees_its_directories_alone() {
     let worker = bed.worker(1).await;
     let mut context = bed.context("one");
     let list = context.run(&worker, "fs.readdirSync('/').sort().join()").await;
-    assert_eq!(list.value(), "'dev,tmp,workspace'");
+    assert_eq!(list.value(), "'dev,tmp,usr,workspace'");
     for path in ["/etc/passwd", "/proc/self/environ", "/engines", "/workspace/../etc/passwd"] {
         let code = format!("fs.existsSync('{path}')");
         assert_eq!(context.run(&worker, &code).await.value(), "false", "{path}");
