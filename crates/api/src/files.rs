@@ -267,7 +267,7 @@ fn told(call: &Call, event: Result<Option<WatchEvent>>) -> Option<String> {
 }
 
 fn gone() -> Error {
-    let message = "the sandbox was destroyed before this could run";
+    let message = "the sandbox was destroyed before this was done";
     Error::new(types::ErrorCode::SandboxDestroyed, message)
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn of_exec(error: containers::ExecError) -> Error {
 }
 
 pub(crate) fn destroyed() -> Error {
-    Error::new(ErrorCode::SandboxDestroyed, "the sandbox was destroyed before this could run")
+    Error::new(ErrorCode::SandboxDestroyed, "the sandbox was destroyed before this was done")
 }
 
 pub(crate) fn not_found() -> Error {

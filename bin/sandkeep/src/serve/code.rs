@@ -45,7 +45,7 @@ pub fn announce(config: &Config, interpreters: Option<&Interpreters>) {
     if engines.is_empty() {
         let cache = cache(config);
         return say(format_args!(
-            "code: no engine is installed in {}: sandkeep engines install --all",
+            "code: no engine is installed in {0}: sandkeep engines install --all --engine-cache {0}",
             cache.display()
         ));
     }
