@@ -46,6 +46,8 @@ mod stream;
 mod survive;
 #[path = "code/time.rs"]
 mod time;
+#[path = "code/touched.rs"]
+mod touched;
 #[path = "code/traces.rs"]
 mod traces;
 #[path = "code/undone.rs"]

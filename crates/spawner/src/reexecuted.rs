@@ -7,7 +7,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// Number of its connection in such a process.
 pub(crate) const CONNECTION: i32 = 3;
@@ -35,8 +36,9 @@ pub fn connection() -> io::Result<OwnedFd> {
 #[derive(Debug)]
 pub struct Reexecuted {
     connection: OwnedFd,
+    pid: i32,
     pidfd: OwnedFd,
-    child: std::process::Child,
+    child: Mutex<Child>,
 }
 
 impl Reexecuted {
@@ -61,8 +63,9 @@ impl Reexecuted {
             });
         }
         let child = command.spawn()?;
-        let pidfd = ident::pidfd_open(child.id().cast_signed())?;
-        Ok(Self { connection: ours, pidfd, child })
+        let pid = child.id().cast_signed();
+        let pidfd = ident::pidfd_open(pid)?;
+        Ok(Self { connection: ours, pid, pidfd, child: Mutex::new(child) })
     }
 
     /// The connection to it (SOCK_SEQPACKET).
@@ -72,19 +75,25 @@ impl Reexecuted {
 
     /// Its process id.
     pub fn pid(&self) -> i32 {
-        self.child.id().cast_signed()
+        self.pid
     }
 
     /// Becomes readable when it dies.
     pub fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
+
+    /// Takes what the kernel keeps of one that died; one that lives stays as it is.
+    pub fn reap(&self) {
+        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
+    }
 }
 
 impl Drop for Reexecuted {
     fn drop(&mut self) {
         // It ends at the end of its connection; killing it spares the wait for that.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }

@@ -35,29 +35,30 @@ impl Workspace {
         recursive: bool,
         overwrite: bool,
     ) -> Result<()> {
+        let at_target = |error: Error| Error::Target { path: to.clone(), source: Box::new(error) };
         let source = resolve::open(&self.root, from)?;
-        let target = resolve::place(&self.root, to, true)?;
+        let target = resolve::place(&self.root, to, true).map_err(at_target)?;
         if kind(&source)? == FileType::Directory {
             if !recursive {
                 return Err(Error::IsDirectory("it is a directory; copy it with recursive"));
             }
             self.not_inside(&source, &target.dir)?;
-            let (dir, name) = target.named(Error::Exists)?;
+            let (dir, name) = target.named(Error::Exists).map_err(at_target)?;
             match rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Err(Errno::NOENT) => {}
                 Ok(there) if FileType::from_raw_mode(there.st_mode) == FileType::Directory => {
-                    return Err(Error::Exists);
+                    return Err(at_target(Error::Exists));
                 }
-                Ok(_) => return Err(Error::NotDirectory),
-                Err(error) => return Err(error.into()),
+                Ok(_) => return Err(at_target(Error::NotDirectory)),
+                Err(error) => return Err(at_target(error.into())),
             }
             return self.copy_tree(&source, &dir, &name);
         }
         let source_id = id(&source)?;
         let source = reading(source)?;
-        let (dir, name) = target.named(ROOT)?;
-        match replaceable(&dir, &name)? {
-            Some(_) if !overwrite => return Err(Error::Exists),
+        let (dir, name) = target.named(ROOT).map_err(at_target)?;
+        match replaceable(&dir, &name).map_err(at_target)? {
+            Some(_) if !overwrite => return Err(at_target(Error::Exists)),
             Some(there) if (there.st_dev, there.st_ino) == source_id => return Ok(()),
             _ => {}
         }

@@ -66,6 +66,10 @@ export class CodeInterpreter<B extends string = string> {
   /** Makes a context. */
   async createCodeContext(options: CreateContextOptions<B>): Promise<CodeContext> {
     const operation = Operation.CODE_CONTEXT_CREATE;
+    // Code without types can leave it out.
+    if (typeof (options as { binding?: unknown } | null | undefined)?.binding !== "string") {
+      throw localError("VALIDATION_FAILED", 400, "Pass a binding", { field: "binding" }, { operation });
+    }
     const json: Record<string, unknown> = { binding: options.binding };
     if (options.cwd !== undefined) json["cwd"] = options.cwd;
     if (options.envVars !== undefined) {

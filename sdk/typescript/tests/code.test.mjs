@@ -187,6 +187,9 @@ test("what cannot be asked for is refused by class", async () => {
   const { interpreter } = fresh();
   const invalid = { name: "ValidationFailedError" };
   await assert.rejects(interpreter.createCodeContext({ binding: "NO_SUCH" }), invalid);
+  for (const none of [undefined, null, {}, "PYTHON"]) {
+    await assert.rejects(interpreter.createCodeContext(none), invalid);
+  }
   await assert.rejects(interpreter.runCode("1", { binding: "NO_SUCH" }), invalid);
   await assert.rejects(interpreter.runCode("1", { binding: "__proto__" }), invalid);
   await assert.rejects(interpreter.runCode("", JS), invalid);

@@ -1,6 +1,7 @@
 //! Damaged and unwritable memory: an error, and never a value.
 
 use crate::rig::*;
+use crate::touched::own_cache;
 use e2e::Server;
 use serde_json::json;
 use std::io::Write as _;
@@ -301,6 +302,29 @@ fn grandchildren(pid: i32) -> Vec<i32> {
     children(pid).into_iter().flat_map(children).collect()
 }
 
+/// A cache with JavaScript alone, whose base image is another one, and whole.
+fn of_another_base() -> tempfile::TempDir {
+    let (other, image) = own_cache();
+    let mut bytes = std::fs::read(&image).expect("read");
+    *bytes.last_mut().expect("bytes") ^= 1;
+    std::fs::write(&image, &bytes).expect("written");
+    let read = |path: &Path| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(path).expect("read")).expect("JSON")
+    };
+    let hash = |bytes: &[u8]| json!(blake3::hash(bytes).to_hex().to_string());
+    let index_path = other.path().join("index.json");
+    let mut index = read(&index_path);
+    let build = &mut index["builds"][0];
+    let meta_path = other.path().join(build["meta"].as_str().expect("a path"));
+    let mut meta = read(&meta_path);
+    (meta["base"], build["base"]) = (hash(&bytes), hash(&bytes));
+    let meta = meta.to_string();
+    build["metaHash"] = hash(meta.as_bytes());
+    std::fs::write(meta_path, meta).expect("written");
+    std::fs::write(index_path, index.to_string()).expect("written");
+    other
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_of_another_build_is_kept_and_not_used() {
     let mut server = server().await;
@@ -313,22 +337,7 @@ async fn memory_of_another_build_is_kept_and_not_used() {
     assert_eq!((&needed[0]["installed"], &needed[0]["name"]), (&json!(true), &json!("javascript")));
     let data = server.data.clone();
     server.terminate();
-    // The same cache, in which every build stands on another base image.
-    let other = tempfile::tempdir().expect("a directory");
-    for entry in std::fs::read_dir(cache()).expect("a cache") {
-        let entry = entry.expect("an entry");
-        if entry.file_name() != "index.json" && entry.file_name() != "lock" {
-            std::os::unix::fs::symlink(entry.path(), other.path().join(entry.file_name()))
-                .expect("linked");
-        }
-    }
-    let index = std::fs::read(cache().join("index.json")).expect("an index");
-    let mut index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
-    for build in index["builds"].as_array_mut().expect("a list") {
-        let base = build["base"].as_str().expect("a hash").chars().rev().collect::<String>();
-        build["base"] = json!(base);
-    }
-    std::fs::write(other.path().join("index.json"), index.to_string()).expect("written");
+    let other = of_another_base();
     {
         let args = ["--engine-cache", other.path().to_str().expect("UTF-8")];
         let changed = e2e::Builder::default().args(&args).data(&data).start().await;

@@ -18,7 +18,9 @@ async fn nothing_is_there_and_nothing_is_kept() {
         run(lang.set, json!({})).await;
         let answer = run(lang.get, json!({})).await;
         assert!(answer.get("error").is_some() || text(&answer) != "42", "{answer}");
-        run(lang.write, json!({})).await;
+        let answer = run(lang.write, json!({})).await;
+        let why = answer["error"]["message"].as_str().expect("text").to_lowercase();
+        assert!(why.contains("read-only file system"), "{answer}");
         let answer = run(lang.read, json!({})).await;
         assert!(answer.get("error").is_some(), "{answer}");
         let answer = run(lang.fail, json!({})).await;

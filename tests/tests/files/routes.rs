@@ -151,6 +151,36 @@ async fn errors_have_their_codes_and_errno() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_the_target_is_told_of_the_target() {
+    let server = Server::start().await;
+    put(&server, "one", "file", "x").await.expect(200);
+    put(&server, "one", "other", "y").await.expect(200);
+    mkdir(&server, "one", "dir").await;
+    for (way, from, to) in [
+        ("move", "file", "dir"),
+        ("move", "file", "no/x"),
+        ("copy", "file", "dir"),
+        ("copy", "file", "no/x"),
+        ("copy", "file", "other/x"),
+        ("copy", "file", "other"),
+        ("copy", "dir", "other"),
+        ("copy", "dir", "dir"),
+    ] {
+        let mut body = json!({"op": way, "path": from, "newPath": to, "overwrite": false});
+        if (way, from) == ("copy", "dir") {
+            body["recursive"] = json!(true);
+        }
+        let answer = op(&server, "one", body).await;
+        assert!((400..500).contains(&answer.status), "{way} {from} {to}: {}", answer.status);
+        let error = answer.json();
+        let full = format!("/workspace/{to}");
+        let told = error["message"].as_str().unwrap();
+        assert!(told.starts_with(&format!("{full}: ")), "{way} {from} {to}: {error}");
+        assert_eq!(error["context"]["newPath"], full, "{way} {from} {to}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn writing_makes_a_sandbox_and_reading_does_not() {
     let server = Server::start().await;
     for path in ["files/x", "files/x?stat", "files?list", "files/", "archive", "watch"] {

@@ -3,6 +3,7 @@
 //! ```text
 //! index.json      what is installed, newest last; replaced as a whole
 //! lock            held by whoever changes the cache
+//! seals.json      how the files of each build stood when they were last checked
 //! modules/        KEY.cwasm: machine code
 //! bases/          base-HASH.img (sparse) and base-HASH.json
 //! files/          HASH/…: what contexts see read-only

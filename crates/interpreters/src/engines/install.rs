@@ -8,7 +8,7 @@ use super::catalogue::{EngineSpec, Files, Source, Take};
 use super::error::at;
 use super::strip::Stripped;
 use super::{
-    Cache, Error, base, catalogue, compile, fetch, intl, module_key, quickjs, strip, tree,
+    Cache, Error, base, catalogue, compile, fetch, intl, module_key, quickjs, seal, strip, tree,
 };
 use crate::drivers;
 use std::fs;
@@ -75,6 +75,7 @@ pub fn install(
                 // One whose base is damaged is of no use to the contexts that need it.
                 let lost = |b: &EngineBuild| b.name == spec.name && check(cache, b).is_err();
                 cache.forget(&lock, lost)?;
+                seal::check_and_seal(cache, &build)?;
                 build
             }
         };
@@ -97,7 +98,7 @@ pub fn install(
 fn current(cache: &Cache, spec: &EngineSpec) -> Result<Option<EngineBuild>, Error> {
     let build = cache.current()?.into_iter().find(|build| build.name == spec.name);
     let Some(build) = build.filter(|build| build.recipe == recipe(spec)) else { return Ok(None) };
-    Ok((cache.usable(&build)? && check(cache, &build).is_ok()).then_some(build))
+    Ok((cache.usable(&build)? && seal::check_and_seal(cache, &build).is_ok()).then_some(build))
 }
 
 /// Hash over all that an engine is made from, hex, but for the compiler and the processor.
@@ -366,7 +367,7 @@ fn put(fresh: tempfile::TempDir, place: &Path) -> Result<(), Error> {
 pub fn verify(cache: &Cache, progress: &mut dyn FnMut(&EngineBuild)) -> Result<(), Error> {
     for build in cache.builds()? {
         progress(&build);
-        check(cache, &build)?;
+        seal::check_and_seal(cache, &build)?;
         let file = cache::wasm_path(&build.wasm);
         let damaged = |what: String| Error::Damaged { file: file.clone(), what };
         let packed = fs::read(cache.path(&file)).map_err(|e| damaged(e.to_string()))?;

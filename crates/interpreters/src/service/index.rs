@@ -25,6 +25,8 @@ pub(super) struct List {
     pub usable: Vec<EngineBuild>,
     /// The newest of each engine.
     pub current: Vec<EngineBuild>,
+    /// What is to be mapped: all but what was found damaged when the list was made.
+    pub mapped: Vec<EngineBuild>,
     /// What is not as it was written, and how; by [`EngineBuild::build`].
     damaged: Mutex<HashMap<String, String>>,
 }
@@ -37,28 +39,32 @@ impl List {
     }
 }
 
-/// Holds the files of all builds against their hashes, once and beside everything else: nobody is to
-/// compute with what a disk has garbled, and nobody is to wait for that.
-fn look_through(cache: Cache, list: Weak<List>) {
+/// What is wrong with the files of a build.
+fn look_at(cache: &Cache, build: &EngineBuild) -> Option<String> {
+    // What lasts is damage: descriptors that were short for a moment are none.
+    let checked = engines::check_and_seal(cache, build).or_else(|_| {
+        std::thread::sleep(LOOK);
+        engines::check_and_seal(cache, build)
+    });
+    let what = match checked.err()? {
+        engines::Error::Damaged { file, what } => format!("{}: {what}", file.display()),
+        other => other.to_string(),
+    };
+    tracing::error!(engine = build.name, what, "an engine is damaged, and is not used");
+    Some(what)
+}
+
+/// Holds the files of these builds against their hashes, once and beside everything else: nobody is
+/// to compute with what a disk has garbled, and nobody is to wait for that.
+fn look_through(cache: Cache, builds: Vec<EngineBuild>, list: Weak<List>) {
     let look = move || {
         std::thread::sleep(LOOK);
         // Of this thread alone: whoever runs code goes first.
         let _ = rustix::process::nice(19);
-        let Some(all) = list.upgrade() else { return };
-        let old = all.usable.iter().filter(|build| !all.current.contains(build));
-        for build in all.current.iter().chain(old) {
-            // What lasts is damage: descriptors that were short for a moment are none.
-            let checked = engines::check(&cache, build).or_else(|_| {
-                std::thread::sleep(LOOK);
-                engines::check(&cache, build)
-            });
-            if let Err(error) = checked {
-                let what = match error {
-                    engines::Error::Damaged { file, what } => format!("{}: {what}", file.display()),
-                    other => other.to_string(),
-                };
-                tracing::error!(engine = build.name, what, "an engine is damaged, and is not used");
-                let mut damaged = all.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        for build in &builds {
+            let Some(list) = list.upgrade() else { return };
+            if let Some(what) = look_at(&cache, build) {
+                let mut damaged = list.damaged.lock().unwrap_or_else(PoisonError::into_inner);
                 damaged.insert(build.build(), what);
             }
         }
@@ -96,8 +102,16 @@ impl Index {
                 list.usable.push(build);
             }
         }
+        // What somebody has touched is read before anything is made of it, the rest later.
+        let old = list.usable.iter().filter(|build| !list.current.contains(build));
+        let all = list.current.iter().chain(old).cloned();
+        let (trusted, touched): (Vec<_>, Vec<_>) =
+            all.partition(|build| engines::holds(&self.cache, build));
+        let damage = |build: &EngineBuild| Some((build.build(), look_at(&self.cache, build)?));
+        list.damaged = Mutex::new(touched.iter().filter_map(damage).collect());
+        list.mapped = list.usable.iter().filter(|b| list.damage(b).is_none()).cloned().collect();
         let list = Arc::new(list);
-        look_through(self.cache.clone(), Arc::downgrade(&list));
+        look_through(self.cache.clone(), trusted, Arc::downgrade(&list));
         *read = Some((mark, list.clone()));
         Ok(list)
     }

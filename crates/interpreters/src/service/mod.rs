@@ -176,12 +176,12 @@ impl Shared {
         let mut place = self.zygote.lock().await;
         if let Some(zygote) = place.as_ref()
             && zygote.is_alive()
-            && zygote.has(&list.usable)
+            && zygote.has(&list.mapped)
         {
             return Ok(zygote.clone());
         }
         // The older one lives until its last worker has ended.
-        let zygote = Zygote::start(&self.options, list.usable.clone()).await?;
+        let zygote = Zygote::start(&self.options, list.mapped.clone()).await?;
         *place = Some(zygote.clone());
         Ok(zygote)
     }

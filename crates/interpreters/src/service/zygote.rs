@@ -8,6 +8,8 @@ use spawner::{Reexecuted, channel};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// How glibc keeps memory there. Each instance of a guest has large tables of which it uses little:
 /// mapped afresh they take what is used, taken from memory that was freed they are filled with
@@ -39,7 +41,29 @@ impl Zygote {
     pub async fn start(options: &Options, builds: Vec<EngineBuild>) -> Result<Arc<Self>, Error> {
         let options = options.clone();
         let made = tokio::task::spawn_blocking(move || Self::make(&options, builds)).await;
-        made.map_err(|e| Error::Start(format!("the start of the zygote broke off: {e}")))?
+        let made =
+            made.map_err(|e| Error::Start(format!("the start of the zygote broke off: {e}")))??;
+        made.mourn();
+        Ok(made)
+    }
+
+    /// Waits for its end beside everything else: one that somebody killed is a zombie else until a
+    /// worker is needed again.
+    fn mourn(self: &Arc<Self>) {
+        let pidfd = self.process.pidfd().try_clone_to_owned();
+        // The call that replaces it is unsafe for types that may close their descriptor, which an
+        // `OwnedFd` does not do.
+        #[allow(deprecated)]
+        let pidfd = pidfd.and_then(|fd| AsyncFd::with_interest(fd, Interest::READABLE));
+        // Without a watch it is as said.
+        let Ok(pidfd) = pidfd else { return };
+        let zygote = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let _ = pidfd.readable().await;
+            if let Some(zygote) = zygote.upgrade() {
+                zygote.process.reap();
+            }
+        });
     }
 
     fn make(options: &Options, builds: Vec<EngineBuild>) -> Result<Arc<Self>, Error> {

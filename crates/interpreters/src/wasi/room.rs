@@ -21,6 +21,9 @@ pub struct Room {
     /// Something was refused, as there was too little.
     #[serde(default)]
     pub refused: bool,
+    /// There is nothing to write to: what asks for more is told so, and not that it was used up.
+    #[serde(default)]
+    pub read_only: bool,
     /// What was written until then is counted in it: ns of the monotonic clock, 0 where that is not
     /// known.
     #[serde(default)]
@@ -31,10 +34,13 @@ impl Room {
     /// No limit.
     pub const UNLIMITED: Room = Room::of(u64::MAX, u64::MAX);
 
+    /// A workspace that nobody keeps: nothing can be written.
+    pub const READ_ONLY: Room = Room { read_only: true, ..Room::of(0, 0) };
+
     /// So many bytes and entries.
     #[must_use]
     pub const fn of(bytes: u64, entries: u64) -> Self {
-        Self { bytes, entries, refused: false, as_of: 0 }
+        Self { bytes, entries, refused: false, read_only: false, as_of: 0 }
     }
 
     /// Counted then; `None`: nobody knows when.
@@ -47,7 +53,7 @@ impl Room {
     /// Notes that there was too little; the error.
     pub(crate) fn refuse(&mut self) -> Errno {
         self.refused = true;
-        Errno::NOSPC
+        if self.read_only { Errno::ROFS } else { Errno::NOSPC }
     }
 
     pub(crate) fn take_entry(&mut self) -> Result<(), Errno> {

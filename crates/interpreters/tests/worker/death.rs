@@ -3,6 +3,7 @@
 use crate::bed::{Bed, alive, until};
 use interpreters::Error;
 use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
 
 fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).expect("a pid"), Signal::KILL).expect("kill");
@@ -81,6 +82,7 @@ async fn a_zygote_that_died_is_started_again() {
     let zygote: i32 = after.split(' ').nth(2).expect("ppid").parse().expect("a number");
     kill(zygote);
     until("its workers ended with it", || !alive(pid)).await;
+    until("no zombie is left of it", || !Path::new(&format!("/proc/{zygote}")).exists()).await;
     worker.dead().await;
     assert_eq!(context.run(&worker, "x").await.value(), "5");
 }

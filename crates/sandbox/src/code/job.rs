@@ -54,7 +54,7 @@ pub(super) fn job(request: &CodeRequest, build: &EngineBuild) -> Job {
         memory_bytes: memory(build.language),
         output_max: CODE_OUTPUT_MAX,
         keep: false,
-        room: Room::of(0, 0),
+        room: Room::READ_ONLY,
     }
 }
 
