@@ -3,6 +3,7 @@
 use crate::rig::*;
 use serde_json::{Value, json};
 use std::fs::{self, File, FileTimes};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -47,6 +48,8 @@ async fn a_base_that_was_written_to_is_not_used() {
     server.terminate();
     let sealed = seal(own.path());
     assert!(sealed.contains("javascript"), "{sealed}");
+    let mode = fs::metadata(own.path().join("seals.json")).expect("it is there").mode();
+    assert_eq!(mode & 0o777, 0o644, "servers of other users read it");
     let whole = fs::read(&image).expect("read");
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 1;

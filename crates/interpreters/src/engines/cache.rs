@@ -266,12 +266,15 @@ impl Cache {
     pub(crate) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         let parent = path.parent().unwrap_or(&self.dir);
         fs::create_dir_all(parent).map_err(at(parent))?;
-        let mut file = tempfile::Builder::new()
-            .prefix(".new-")
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .tempfile_in(parent)
-            .map_err(at(parent))?;
-        file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(at(path))?;
+        let mut file =
+            tempfile::Builder::new().prefix(".new-").tempfile_in(parent).map_err(at(parent))?;
+        // Whatever the mask of whoever writes: servers of other users read it.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        let written = file.write_all(bytes).and_then(|()| {
+            file.as_file().set_permissions(mode)?;
+            file.as_file().sync_all()
+        });
+        written.map_err(at(path))?;
         file.persist(path).map_err(|e| at(path)(e.error))?;
         File::open(parent).and_then(|dir| dir.sync_all()).map_err(at(parent))
     }
