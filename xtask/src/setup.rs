@@ -47,7 +47,7 @@ const TRY: [Need; 5] = [
     Need { there: module, what: "pip", package: "python3-pip" },
     program("npm", "npm"),
 ];
-const TESTS: [Need; 13] = [
+const TESTS: [Need; 14] = [
     program("busybox", "busybox-static"),
     program("runc", "runc"),
     program("ip", "iproute2"),
@@ -61,6 +61,7 @@ const TESTS: [Need; 13] = [
     program("mount", "mount"),
     program("tar", "tar"),
     program("node", "nodejs"),
+    program("chromium", "chromium"),
 ];
 const BENCH: [Need; 3] =
     [program("busybox", "busybox-static"), program("runc", "runc"), program("bwrap", "bubblewrap")];

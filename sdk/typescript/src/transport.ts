@@ -103,12 +103,17 @@ export class Transport {
     if (call.bytes !== undefined) {
       headers["content-type"] = "application/octet-stream";
       if (!(call.bytes instanceof Uint8Array)) upload = new Upload(call.bytes);
-      init.body = upload?.stream ?? (call.bytes as Uint8Array<ArrayBuffer>);
-      if (upload) init.duplex = "half";
+      if (!upload) init.body = call.bytes as Uint8Array<ArrayBuffer>;
     }
     const go = this.#fetch ?? globalThis.fetch;
     let response: Response;
     try {
+      if (upload && STREAMS_REQUESTS) {
+        init.body = upload.stream;
+        init.duplex = "half";
+      } else if (upload) {
+        init.body = await whole(upload.stream, call.signal);
+      }
       response = await go(url, init);
     } catch (cause) {
       if (upload?.failure) throw upload.failure.error;
@@ -156,6 +161,20 @@ export class Transport {
     const text = [query.toString(), ...bytes].filter((part) => part !== "").join("&");
     return text === "" ? url : `${url}?${text}`;
   }
+}
+
+/**
+ * Browsers send no stream: some send the text `[object ReadableStream]`, others refuse one where the
+ * server, or a proxy before it, speaks HTTP/1.1. All of them, and nothing else, call themselves so.
+ */
+const STREAMS_REQUESTS = !(globalThis.navigator?.userAgent ?? "").startsWith("Mozilla/");
+
+/** All of a stream. The browser decides where it keeps it. */
+async function whole(stream: ReadableStream<Uint8Array>, signal?: AbortSignal): Promise<Blob> {
+  const left = new Promise<never>((_, leave) => {
+    signal?.addEventListener("abort", () => leave(signal.reason), { once: true });
+  });
+  return Promise.race([new Response(stream).blob(), left]);
 }
 
 /** The error of a request whose answer did not come whole: the caller's own end of it, if it was that. */
