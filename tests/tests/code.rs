@@ -18,6 +18,8 @@ mod data;
 mod entries;
 #[path = "code/hostile.rs"]
 mod hostile;
+#[path = "code/intl.rs"]
+mod intl;
 #[path = "code/kept.rs"]
 mod kept;
 #[path = "code/kills.rs"]
