@@ -16,6 +16,8 @@ mod damage;
 mod data;
 #[path = "code/entries.rs"]
 mod entries;
+#[path = "code/full.rs"]
+mod full;
 #[path = "code/hostile.rs"]
 mod hostile;
 #[path = "code/intl.rs"]
