@@ -30,6 +30,10 @@ mod kills;
 mod limits;
 #[path = "code/memory.rs"]
 mod memory;
+#[path = "code/mixed.rs"]
+mod mixed;
+#[path = "code/model.rs"]
+mod model;
 #[path = "code/names.rs"]
 mod names;
 #[path = "code/power.rs"]
