@@ -26,6 +26,8 @@ mod intl;
 mod kept;
 #[path = "code/kills.rs"]
 mod kills;
+#[path = "code/leaves.rs"]
+mod leaves;
 #[path = "code/limits.rs"]
 mod limits;
 #[path = "code/memory.rs"]

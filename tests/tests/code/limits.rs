@@ -1,5 +1,6 @@
 //! Limits are results, and the context is as before.
 
+use crate::leaves::ticks;
 use crate::rig::*;
 use serde_json::json;
 
@@ -64,17 +65,6 @@ async fn standard_input_reaches_python() {
     let body = json!({ "code": "input()", "binding": "PYTHON" });
     let answer = server.post("/v1/sandboxes/s/execute", body).await.expect(200);
     assert_eq!(answer["error"]["name"], "EOFError", "{answer}");
-}
-
-/// Processor time that the server's workers took so far, clock ticks.
-fn ticks(server: &e2e::Server) -> u64 {
-    let workers = crate::damage::workers(server);
-    let of = |pid: i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let fields: Vec<_> = stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect();
-        Some(fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?)
-    };
-    workers.into_iter().filter_map(of).sum()
 }
 
 #[tokio::test(flavor = "multi_thread")]
