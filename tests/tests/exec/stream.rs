@@ -7,12 +7,17 @@ use e2e::{Server, eventually, processes};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// Starts a command that says `up` and sleeps, and waits for that word.
+/// Starts a command that says `up` and sleeps, and waits until it does. (A process has no arguments
+/// for a moment while it becomes another program.)
 async fn sleeper(server: &Server, id: &str, nap: &str) -> Events {
     let argv = ["sh", "-c", &format!("echo up; exec sleep {nap}")];
     let mut events = Events::of(server, id, json!({ "argv": argv })).await;
     assert_eq!(events.telling().await["type"], "start");
     assert_eq!(events.telling().await["data"], "up\n");
+    eventually("it sleeps", SOON, || async {
+        processes(nap).iter().any(|found| found.command.starts_with("sleep ")).then_some(())
+    })
+    .await;
     events
 }
 
