@@ -1,6 +1,7 @@
 //! `sandkeep code`, `contexts` and `env` with a real server and real engines.
 
 mod code {
+    mod broken_off;
     mod contexts;
     mod engines;
     mod once;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A cache of its own with one engine, as the shared one has it.
-fn cache_of(name: &'static str, place: &Path) -> PathBuf {
+pub fn cache_of(name: &'static str, place: &Path) -> PathBuf {
     let shared = engines(&[name]);
     let cache = place.join("cache");
     let index = fs::read(shared.join("index.json")).expect("an index");
@@ -32,7 +32,11 @@ fn cache_of(name: &'static str, place: &Path) -> PathBuf {
 }
 
 /// `sandkeep engines …` on a cache.
-fn verb(cache: &Path, words: &[&str], change: impl FnOnce(&mut Command)) -> (i32, String, String) {
+pub fn verb(
+    cache: &Path,
+    words: &[&str],
+    change: impl FnOnce(&mut Command),
+) -> (i32, String, String) {
     let mut command = sandkeep();
     command.arg("engines").args(words).arg("--engine-cache").arg(cache);
     // No sandboxes of the machine's own are asked.
@@ -42,7 +46,7 @@ fn verb(cache: &Path, words: &[&str], change: impl FnOnce(&mut Command)) -> (i32
 }
 
 /// A directory with a program of this name alone, a script.
-fn path_with(place: &Path, name: &str, script: &str) -> PathBuf {
+pub fn path_with(place: &Path, name: &str, script: &str) -> PathBuf {
     let dir = place.join(format!("bin-{name}"));
     fs::create_dir_all(&dir).expect("make a directory");
     let file = dir.join(name);

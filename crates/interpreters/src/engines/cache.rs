@@ -302,6 +302,23 @@ impl Cache {
         }
     }
 
+    /// Removes what runs that were killed had begun to write.
+    pub(crate) fn clear(&self, _lock: &Lock) -> Result<(), Error> {
+        for kind in [".", "modules", "bases", "files", "wasm"] {
+            let Ok(entries) = fs::read_dir(self.dir.join(kind)) else { continue };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                if [".new-", ".old-"]
+                    .iter()
+                    .any(|begun| name.as_bytes().starts_with(begun.as_bytes()))
+                {
+                    remove(&entry.path())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Removes what no build names.
     fn sweep(&self, _lock: &Lock) -> Result<(), Error> {
         let builds = self.builds()?;
@@ -319,14 +336,17 @@ impl Cache {
                 if used.contains(&relative) {
                     continue;
                 }
-                let path = entry.path();
-                let removed =
-                    if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-                removed.map_err(at(path))?;
+                remove(&entry.path())?;
             }
         }
         Ok(())
     }
+}
+
+/// Removes a file, or a directory with all that is in it.
+fn remove(path: &Path) -> Result<(), Error> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.map_err(at(path))
 }
 
 /// Where a compiled module lies.

@@ -76,6 +76,7 @@ pub fn install(
                 let lost = |b: &EngineBuild| b.name == spec.name && check(cache, b).is_err();
                 cache.forget(&lock, lost)?;
                 seal::check_and_seal(cache, &build)?;
+                cache.clear(&lock)?;
                 build
             }
         };
