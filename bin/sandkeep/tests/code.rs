@@ -5,6 +5,7 @@ mod code {
     mod contexts;
     mod engines;
     mod once;
+    mod progress;
     mod repl;
 }
 mod common;
