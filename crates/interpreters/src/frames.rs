@@ -145,11 +145,26 @@ pub(crate) struct Reader {
     buffer: Vec<u8>,
     filled: usize,
     fds: VecDeque<OwnedFd>,
+    /// Most descriptors that wait to be taken.
+    fds_most: usize,
+    /// Bytes of the frame that was read last.
+    size: usize,
 }
 
 impl Reader {
     pub fn new(socket: Arc<UnixStream>) -> Self {
-        Self { socket, buffer: Vec::new(), filled: 0, fds: VecDeque::new() }
+        let (buffer, fds) = (Vec::new(), VecDeque::new());
+        Self { socket, buffer, filled: 0, fds, fds_most: FDS_WAITING, size: 0 }
+    }
+
+    /// One that refuses descriptors: the other end is not trusted to fill this process with them.
+    pub fn without_fds(socket: Arc<UnixStream>) -> Self {
+        Self { fds_most: 0, ..Self::new(socket) }
+    }
+
+    /// Bytes of the frame that was read last, its header among them.
+    pub fn size(&self) -> usize {
+        self.size
     }
 
     /// The next frame; `None` at the end. Cancel-safe: what came stays.
@@ -171,6 +186,7 @@ impl Reader {
             }
         };
         let (head, end) = (PREFIX + head, PREFIX + head + body);
+        self.size = end;
         let header = serde_json::from_slice(&self.buffer[PREFIX..head])?;
         let frame = self.buffer[head..end].to_vec();
         self.buffer.copy_within(end..self.filled, 0);
@@ -209,20 +225,26 @@ impl Reader {
     }
 
     async fn fill(&mut self) -> io::Result<usize> {
-        let Self { socket, buffer, filled, fds } = self;
+        let Self { socket, buffer, filled, fds, fds_most, .. } = self;
+        let most = *fds_most;
         if buffer.len() < *filled + CHUNK {
             // As much again, so that a large frame is not copied for each piece of it.
             buffer.resize((2 * *filled).max(*filled + CHUNK), 0);
         }
         let got = socket
-            .async_io(Interest::READABLE, || receive(socket, &mut buffer[*filled..], fds))
+            .async_io(Interest::READABLE, || receive(socket, &mut buffer[*filled..], fds, most))
             .await?;
         *filled += got;
         Ok(got)
     }
 }
 
-fn receive(socket: &UnixStream, room: &mut [u8], fds: &mut VecDeque<OwnedFd>) -> io::Result<usize> {
+fn receive(
+    socket: &UnixStream,
+    room: &mut [u8],
+    fds: &mut VecDeque<OwnedFd>,
+    most: usize,
+) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(room)];
@@ -233,8 +255,11 @@ fn receive(socket: &UnixStream, room: &mut [u8], fds: &mut VecDeque<OwnedFd>) ->
             fds.extend(rights);
         }
     }
-    if got.flags.contains(ReturnFlags::CTRUNC) || fds.len() > FDS_WAITING {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors were lost"));
+    if got.flags.contains(ReturnFlags::CTRUNC) || fds.len() > most {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "descriptors were lost, or are too many",
+        ));
     }
     Ok(got.bytes)
 }

@@ -10,6 +10,8 @@ mod death;
 mod jail;
 #[path = "worker/languages.rs"]
 mod languages;
+#[path = "worker/lies.rs"]
+mod lies;
 #[path = "worker/many.rs"]
 mod many;
 #[path = "worker/run.rs"]

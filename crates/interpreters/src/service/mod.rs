@@ -223,7 +223,8 @@ impl Shared {
         let mut all: Vec<Arc<Process>> = self.lock().iter().filter_map(Weak::upgrade).collect();
         all.retain(|process| !process.is_dead());
         let mut count = all.len();
-        let mut bytes: u64 = all.iter().map(|process| process.warm_bytes()).sum();
+        // One may say anything of itself.
+        let mut bytes = all.iter().fold(0u64, |sum, one| sum.saturating_add(one.warm_bytes()));
         all.retain(|process| !Arc::ptr_eq(process, spared));
         all.sort_by_key(|process| process.last_used());
         for process in all {

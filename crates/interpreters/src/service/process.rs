@@ -19,6 +19,9 @@ use tokio::sync::{mpsc, watch};
 /// How long a worker may take from the fork to its first word.
 const READY_MAX: Duration = Duration::from_secs(60);
 
+/// What a displayed result takes beside its text, bytes; there are a thousand at most.
+const SHOWN: usize = 1 << 10;
+
 /// A worker process. Dropped or dead, it runs nothing any more.
 pub(super) struct Process {
     pid: i32,
@@ -89,7 +92,7 @@ impl Process {
             dead: watch::Sender::new(false),
             doomed: AtomicBool::new(false),
         });
-        let mut reader = Reader::new(socket);
+        let mut reader = Reader::without_fds(socket);
         let first = tokio::time::timeout(READY_MAX, reader.next::<FromWorker>()).await;
         match first {
             Ok(Ok(Some((FromWorker::Ready, _)))) => {}
@@ -225,7 +228,7 @@ impl Process {
     }
 
     /// Hands an answer to its execution. `false`: the worker says what it must not.
-    fn take(&self, message: FromWorker, body: Vec<u8>) -> bool {
+    fn take(&self, message: FromWorker, body: Vec<u8>, size: usize) -> bool {
         let (id, last) = match &message {
             FromWorker::Need { id }
             | FromWorker::Part { id }
@@ -234,13 +237,11 @@ impl Process {
             FromWorker::Done { id, .. } | FromWorker::Failed { id, .. } => (*id, true),
             FromWorker::Ready | FromWorker::Broken { .. } => return false,
         };
-        let size = body.len()
-            + match &message {
-                FromWorker::Shown { result, .. } => {
-                    result.text.len() + result.mime.values().map(String::len).sum::<usize>()
-                }
-                _ => 64,
-            };
+        // What it takes here, about, until it is passed on.
+        let size = match &message {
+            FromWorker::Shown { .. } => size + SHOWN,
+            _ => body.len() + 64,
+        };
         let mut state = self.lock();
         let Some(answers) = state.jobs.get_mut(&id) else {
             // Cancelled meanwhile.
@@ -304,7 +305,7 @@ async fn read_all(mut reader: Reader, process: Weak<Process>) {
         let next = reader.next::<FromWorker>().await;
         let Some(process) = process.upgrade() else { return };
         let fine = match next {
-            Ok(Some((message, body))) => process.take(message, body),
+            Ok(Some((message, body))) => process.take(message, body, reader.size()),
             Ok(None) | Err(_) => false,
         };
         if !fine {

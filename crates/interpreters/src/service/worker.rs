@@ -4,11 +4,11 @@ use super::job::{Done, Event, Job, Saved};
 use super::packs::Begun;
 use super::process::{InFlight, Lease, Process};
 use super::{Error, PackDir, Shared};
-use crate::Snapshot;
 use crate::engines::EngineBuild;
 use crate::frames::FDS_MAX;
 use crate::pack::PART;
 use crate::protocol::{End, Execute, Failure, FromWorker, ToWorker};
+use crate::{PackRef, Snapshot};
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -17,6 +17,10 @@ use tokio::sync::mpsc;
 
 /// What may come of an execution beside its output and its pack, bytes: displayed results.
 const DISPLAYED: usize = 256 << 20;
+/// Most packs of a snapshot: their sizes halve from one to the next, so that there are far fewer.
+const PACKS_MAX: usize = 64;
+/// No part of an execution takes longer than this, ms, whatever a worker says.
+const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
 /// How much longer than its time limit an execution may take: waiting for its turn, restoring,
 /// saving. After that the worker is taken for stuck, and ended.
 const GRACE: Duration = Duration::from_secs(120);
@@ -80,6 +84,7 @@ impl Worker {
             packs: job.packs.clone(),
             spare: job.spare.take(),
             before: job.snapshot.clone(),
+            base: (job.build.wasm.clone(), job.build.base.clone()),
             // Compressed it is smaller, or hardly larger.
             most: job.memory_bytes + job.memory_bytes / 32 + (2 << 20),
         };
@@ -208,6 +213,8 @@ struct Kept {
     packs: PackDir,
     spare: Option<String>,
     before: Option<Snapshot>,
+    /// Hashes of module and base image.
+    base: (String, String),
     /// Largest pack that is believed, bytes.
     most: u64,
 }
@@ -215,6 +222,27 @@ struct Kept {
 impl Kept {
     fn has_packs(&self) -> bool {
         self.before.as_ref().is_some_and(|snapshot| !snapshot.packs.is_empty())
+    }
+
+    /// The packs that were there before.
+    fn known(&self) -> &[PackRef] {
+        self.before.as_ref().map_or(&[], |before| &before.packs)
+    }
+
+    /// The number of the next snapshot.
+    fn seq(&self) -> u64 {
+        self.before.as_ref().map_or(0, |before| before.seq).saturating_add(1)
+    }
+
+    /// Whether a snapshot may come after the one before: of the same base, with the next number, with
+    /// the oldest packs of those that are known and at most one more.
+    fn leads_to(&self, next: &Snapshot, new: bool) -> bool {
+        let old = next.packs.len().checked_sub(usize::from(new));
+        let old = old.filter(|old| *old <= self.known().len() && next.packs.len() <= PACKS_MAX);
+        let old = old.map(|old| next.packs[..old].iter().zip(self.known()));
+        (&next.wasm, &next.base) == (&self.base.0, &self.base.1)
+            && next.seq == self.seq()
+            && old.is_some_and(|mut old| old.all(|(pack, known)| pack.hash == known.hash))
     }
 }
 
@@ -287,8 +315,7 @@ async fn part(begun: Option<Begun>, part: Vec<u8>, kept: &Kept) -> Result<Begun,
     if part.len() != PART {
         return Err(Error::Failed("the worker hands over what is no part of a pack".to_owned()));
     }
-    let seq = kept.before.as_ref().map_or(0, |before| before.seq) + 1;
-    let written = kept.packs.write(begun, seq, part, kept.spare.clone()).await;
+    let written = kept.packs.write(begun, kept.seq(), part, kept.spare.clone()).await;
     let written = written.map_err(Error::Save)?;
     match written.written > kept.most {
         true => Err(Error::Failed("the worker has more to save than a memory holds".to_owned())),
@@ -306,23 +333,18 @@ async fn save(end: End, begun: Option<Begun>, body: Vec<u8>, kept: &Kept) -> Res
         truncated: end.truncated,
         rolled_back: end.rolled_back,
         saved: None,
-        snapshot_ms: end.snapshot_ms,
-        restored_us: end.restored_us,
+        snapshot_ms: end.snapshot_ms.min(LONGEST_MS),
+        restored_us: end.restored_us.map(|us| us.min(1000 * LONGEST_MS)),
         room: end.room,
     };
     let Some(mut snapshot) = end.snapshot else { return Ok(done) };
     let saving = std::time::Instant::now();
-    // Names are ours: those of packs that were there before, and a fresh one for the new pack.
-    let known = kept.before.as_ref().map_or(&[][..], |before| &before.packs);
-    let nonsense = || Error::Failed("the worker names packs that are not there".to_owned());
-    let new = match end.pack {
-        true => Some(snapshot.packs.pop().ok_or_else(nonsense)?),
-        false => None,
-    };
-    for pack in &mut snapshot.packs {
-        let same = known.iter().find(|known| known.hash == pack.hash);
-        *pack = same.ok_or_else(nonsense)?.clone();
+    if !kept.leads_to(&snapshot, end.pack) {
+        return Err(Error::Failed("the worker saved what does not follow from before".to_owned()));
     }
+    let new = if end.pack { snapshot.packs.pop() } else { None };
+    // Names are ours: those of packs that were there before, and a fresh one for the new pack.
+    snapshot.packs = kept.known()[..snapshot.packs.len()].to_vec();
     let mut written = None;
     if let Some(mut new) = new {
         new.bytes = begun.as_ref().map_or(0, |begun| begun.written) + body.len() as u64;
