@@ -109,3 +109,32 @@ async fn much_memory_is_saved_and_restored_without_a_copy_of_it() {
     assert!(ours <= SERVER, "the server took {} MiB", ours / MIB);
     assert_eq!(text(&run(&server, "a", &much, "zlib.crc32(much)").await), sum);
 }
+
+/// The names of a server's threads.
+fn threads(pid: i32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.map(|name| name.trim().to_owned()).collect()
+}
+
+/// It holds all files of the engines against their hashes, the largest of which are as large as a
+/// standard library.
+#[tokio::test(flavor = "multi_thread")]
+async fn engines_are_looked_through_piece_by_piece() {
+    let mut server = server().await;
+    // It begins a second after the start; on a slow machine it may be over when the start is.
+    for _ in 0..20 {
+        if threads(server.pid()).iter().any(|name| name == "engines") {
+            break;
+        }
+        server.terminate();
+        server.restart().await;
+    }
+    let looks = || threads(server.pid()).iter().any(|name| name == "engines");
+    assert!(looks(), "it is always over");
+    let took = grown(&server, async {
+        e2e::eventually("it ends", 2 * SOON, || async { (!looks()).then_some(()) }).await;
+    });
+    let (ours, _) = took.await;
+    assert!(ours <= SERVER, "the server took {} MiB", ours / MIB);
+}

@@ -31,7 +31,9 @@ fn add(hash: &mut blake3::Hasher, dir: &Path) -> io::Result<()> {
         } else if kind.is_symlink() {
             put(b'l', fs::read_link(&path)?.as_os_str().as_bytes());
         } else if kind.is_file() {
-            put(b'f', &fs::read(&path)?);
+            // Piece by piece: a library may be one file of fifty megabytes.
+            let file = fs::File::open(&path)?;
+            hash.update(b"f").update(&file.metadata()?.len().to_le_bytes()).update_reader(file)?;
         } else {
             return Err(io::Error::other(format!("{} is no file", path.display())));
         }
