@@ -41,7 +41,8 @@ pub fn probe(data_dir: &Path) -> Vec<Probe> {
 }
 
 const USER_CURE: &str = "sysctl user.max_user_namespaces=15000; on Debian and Ubuntu also \
-    kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0";
+    kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0; a chroot \
+    has none: enter it with pivot_root";
 const IDMAP_CURE: &str = "run as root with the data directory on ext4, xfs, btrfs or tmpfs; \
     without it files are chowned, which takes long for large images";
 const OVERLAY_CURE: &str = "put the data directory on ext4, xfs, btrfs or tmpfs, not on \
