@@ -160,6 +160,16 @@ async fn variables_are_layered_and_null_removes() {
     server.post(env, json!({ "envVars": { "V": null, "W": "1" } })).await.expect(204);
     let info = server.get("/v1/sandboxes/s").await.expect(200);
     assert_eq!(info["envVars"], json!({ "W": "1" }));
+    // What all executions are given has an end, and does not come by in small portions.
+    let half = "x".repeat(400 << 10);
+    let set = async |name: &str| server.post(env, json!({ "envVars": { name: half } })).await;
+    set("A").await.expect(204);
+    set("B").await.expect(204);
+    let error = set("C").await.expect_error(400, "VALIDATION_FAILED");
+    assert_eq!(error["context"]["field"], "envVars", "{error}");
+    set("B").await.expect(204);
+    let answer = execute(&server, "s", "JAVASCRIPT", "process.env.A.length").await;
+    assert_eq!(text(&answer), (400 << 10).to_string());
 }
 
 /// The working directory as a value, and a file `here` in it.

@@ -34,6 +34,9 @@ const KEPT: &[&str] = &[
     "import sys\nm = sys.monitoring\nm.use_tool_id(3, 'mine')\nm.register_callback(3, m.events.PY_START, lambda *a: None)\nm.set_events(3, m.events.PY_START)",
     "import os\nclass E(bytes):\n    __hash__ = bytes.__hash__\n    def __eq__(s, o): 1/0\nos.environ._data[E(b'HOME')] = 1",
     "import warnings; warnings.simplefilter('error'); import sys; sys.set_int_max_str_digits(640)",
+    "import warnings; warnings.warn('x', stacklevel=2); warnings.warn('y', stacklevel=9); warnings.warn_explicit('z', UserWarning, 'f', 1, registry=display.__globals__['__warningregistry__'])",
+    "async def f(): pass\nf()",
+    "class D:\n    def __repr__(s):\n        import warnings; warnings.warn('x', stacklevel=2); return 'D'\nD()",
     "import typing, inspect, ast, copy, pickle\n\
      for k in [str, int, dict, type, Exception, *vars(ast).values()]:\n    if isinstance(k, type): typing.get_type_hints(k); inspect.getmembers(k); k.__doc__; k.__subclasses__()\n\
      copy.deepcopy(ast.parse('x = 1')); pickle.dumps(ast.parse('y')); help(display); display.x = 1",

@@ -47,6 +47,10 @@ async fn figures_are_shown_and_half_drawn_ones_stay() {
         .await;
     assert_eq!((ran.text(), ran.displayed.len()), ("2", 1));
     assert!(std::fs::read(c.workspace().join("f.png")).unwrap().starts_with(b"\x89PNG"));
+    // The font has none of these, of which the one who draws is warned.
+    let ran = c.run("ax.set_title('日本'); fig").await;
+    assert!(ran.stderr.contains("Glyph"), "{ran:?}");
+    assert!(ran.outcome.result.expect("a result").mime.contains_key("image/png"));
     let ran = c.run("plt.plot([1])\n1/0").await;
     assert_eq!((ran.error().name.as_str(), ran.displayed.len()), ("ZeroDivisionError", 1));
 }

@@ -4,12 +4,15 @@ use super::{Acquired, Reply, SandboxObject};
 use crate::errors;
 use crate::machine::{Event, Finish, Phase, Verdict};
 use containers::Capabilities;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use types::{
     Error, ErrorCode, Patch, Result, SandboxName, Settings, SettingsRequest, changed_labels,
 };
 
+/// Most that the names and values of a sandbox's variables may have together, bytes.
+const ENV_MAX: usize = 1 << 20;
 /// How long the end of a dead instance may be untold.
 const LINGERS: Duration = Duration::from_secs(10);
 
@@ -112,6 +115,7 @@ impl SandboxObject {
                 None => drop(vars.remove(&name)),
             }
         }
+        bounded(&vars, &row.env_vars)?;
         let labels = patch.labels.as_ref().map(|changes| changed_labels(&row.labels, changes));
         let labels = labels.transpose()?;
         let backstop = settings.time.inactivity_timeout_ms;
@@ -245,4 +249,18 @@ fn difference(a: &Settings, b: &Settings) -> Option<&'static str> {
         ("diskMb", a.limits.disk_mb != b.limits.disk_mb),
     ];
     fields.into_iter().find(|(_, differs)| *differs).map(|(name, _)| name)
+}
+
+/// Refuses to let the variables of a sandbox grow beyond [`ENV_MAX`]: every command and every
+/// execution has all of them.
+fn bounded(vars: &BTreeMap<String, String>, before: &BTreeMap<String, String>) -> Result<()> {
+    let bytes = |vars: &BTreeMap<String, String>| {
+        vars.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+    };
+    let now = bytes(vars);
+    if now <= ENV_MAX || now <= bytes(before) {
+        return Ok(());
+    }
+    let rule = format!("the sandbox's variables would have {now} bytes together: at most {ENV_MAX}");
+    Err(Error::invalid("envVars", rule))
 }

@@ -22,6 +22,8 @@ import traceback
 import types
 
 __builtins__ = dict(vars(builtins))
+# Warnings that are told of the caller of code are noted here: else they would make this table anew.
+__warningregistry__ = {}
 
 ONLY_AST, TOP_LEVEL_AWAIT, COROUTINE = 0x400, 0x2000, 0x80
 TOOLS = range(6)
@@ -45,7 +47,7 @@ chdir, getcwd, put_env, remove_env = posix.chdir, posix.getcwd, posix.putenv, po
 set_trace, set_profile = sys.settrace, sys.setprofile
 recursion_limit, set_recursion_limit = sys.getrecursionlimit, sys.setrecursionlimit
 tool_at, free_tool = sys.monitoring.get_tool, sys.monitoring.free_tool_id
-collects, collect_not, collect = gc.isenabled, gc.disable, gc.enable
+gc_is_on, gc_off, gc_on = gc.isenabled, gc.disable, gc.enable
 call_host, base64, open_stream = _host.call, binascii.b2a_base64, _io.open
 BytesIO, Stream, Expr, Expression = _io.BytesIO, _io.TextIOWrapper, _ast.Expr, _ast.Expression
 name_of = vars(type)["__name__"].__get__
@@ -633,7 +635,7 @@ def run(code, name, names):
     state.lasting = any([type(const) is CodeType for part in compiled for const in part.co_consts])
     # What code has called when garbage is collected is called in code of its own, and not here.
     if state.collects:
-        collect()
+        gc_on()
     try:
         for part in compiled:
             if part.co_flags & COROUTINE:
@@ -642,8 +644,8 @@ def run(code, name, names):
                 value = eval(part, names)
     finally:
         untrace()
-        state.collects = collects()
-        collect_not()
+        state.collects = gc_is_on()
+        gc_off()
     return value if last is not None else None
 
 
@@ -709,8 +711,8 @@ def execute(request, itself=None):
     if not request:
         return itself  # the host's own reference, which it never gives back
     mend()
-    state.collects = collects()
-    collect_not()
+    state.collects = gc_is_on()
+    gc_off()
     request = parse_json(request.decode(), 0)[0]
     # To see whether code can run: nothing is left behind that code could see.
     check = "check" in request
@@ -759,7 +761,7 @@ def execute(request, itself=None):
         cwd = WORKSPACE
     answer = as_object({"cwd": escape(plain(cwd)), "result": result, "error": error}).encode()
     if state.collects:
-        collect()
+        gc_on()
     return answer
 
 
