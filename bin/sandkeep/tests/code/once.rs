@@ -176,6 +176,11 @@ fn rich_results_are_named_or_kept() {
         );
         assert_eq!(std::fs::read(dir.join(name).with_extension("png")).expect("kept"), b"\x89PNG");
     }
+    let script = "display({'application/x-sh': 'echo hi there'}, raw=True)";
+    let (exit, _, stderr) = code(&server, &save, script);
+    assert_eq!(exit, 0, "{stderr}");
+    let kept = std::fs::read(dir.join("result-3.bin")).expect("kept");
+    assert_eq!(kept, b"echo hi there", "text of any type");
 }
 
 /// Code that tells that it runs, and the process that runs it.

@@ -101,7 +101,17 @@ async fn errors_tell_name_message_place() {
         ("throw new RangeError('r')", "RangeError", "r"),
         ("class Own extends Error { name = 'Mine' }; throw new Own('o')", "Mine", "o"),
         ("class Bare extends Error {}; throw new Bare('b')", "Bare", "b"),
+        ("throw new DOMException('gone', 'NotFoundError')", "NotFoundError", "gone"),
+        ("structuredClone(() => 1)", "DataCloneError", "could not be cloned"),
+        ("AbortSignal.abort().throwIfAborted()", "AbortError", "aborted"),
+        (
+            "function Old(m) { this.message = m } Old.prototype = Object.create(Error.prototype, \
+             { constructor: { value: Old } }); throw new Old('o')",
+            "Old",
+            "o",
+        ),
         ("throw { a: 1 }", "Error", "{ a: 1 }"),
+        ("throw { name: 'N', message: 'm' }", "Error", "{ name: 'N', message: 'm' }"),
         ("throw 'text'", "Error", "text"),
         ("throw undefined", "Error", "undefined"),
         ("await Promise.reject(new TypeError('later'))", "TypeError", "later"),

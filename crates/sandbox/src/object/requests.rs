@@ -261,6 +261,7 @@ fn bounded(vars: &BTreeMap<String, String>, before: &BTreeMap<String, String>) -
     if now <= ENV_MAX || now <= bytes(before) {
         return Ok(());
     }
-    let rule = format!("the sandbox's variables would have {now} bytes together: at most {ENV_MAX}");
+    let rule =
+        format!("the sandbox's variables would have {now} bytes together: at most {ENV_MAX}");
     Err(Error::invalid("envVars", rule))
 }

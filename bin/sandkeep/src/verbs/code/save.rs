@@ -29,7 +29,7 @@ impl Directory {
             if all.iter().any(|(other, _)| *other == extension) {
                 extension = format!("{}.{extension}", all.len() + 1);
             }
-            all.push((extension, client::form_bytes(mime, form)?));
+            all.push((extension, client::form_bytes(mime, form)));
         }
         let forms = all;
         if forms.is_empty() {

@@ -25,6 +25,19 @@
     }
   };
   const isObject = (v) => v !== null && (typeof v === "object" || typeof v === "function");
+  // Errors of other classes count as errors: DOMException, and objects that inherit from an
+  // `Error.prototype`, of whichever realm, as functions made them before there were classes.
+  const kindOf = (object) => {
+    const kind = native.classOf(object);
+    return kind === "DOMException" || (kind === "Object" && inheritsFromError(object)) ? "Error" : kind;
+  };
+  const inheritsFromError = (object) => {
+    for (let at = getPrototypeOf(object); at !== null && native.classOf(at) !== "Proxy"; at = getPrototypeOf(at)) {
+      const maker = getOwnPropertyDescriptor(at, "constructor")?.value;
+      if (typeof maker === "function" && peek(maker, "name") === "Error" && peek(at, "name") === "Error") return true;
+    }
+    return false;
+  };
   // Half a surrogate pair cannot leave as UTF-8.
   const whole = (text) => {
     if (text.isWellFormed()) return text;
@@ -66,8 +79,10 @@
     return stack.split("\n").filter((line) => line.trim() && !line.includes("sandkeep:"));
   };
   const headline = (error) => {
+    // Its own are behind accessors of the other realm.
+    const dom = native.classOf(error) === "DOMException";
     const text = (key) => {
-      const value = peek(error, key);
+      const value = dom ? quiet(() => error[key]) : peek(error, key);
       return typeof value === "string" ? whole(value) : isObject(value) || value === undefined ? "" : String(value);
     };
     const own = text("name") || "Error";
@@ -101,7 +116,7 @@
   const BOXES = { Number, String, Boolean, Symbol, BigInt };
 
   function formatObject(value, at, level) {
-    const kind = native.classOf(value);
+    const kind = kindOf(value);
     if (kind === "Proxy") return "[Proxy]";
     const custom = quiet(() => value[CUSTOM]);
     if (typeof custom === "function" && level < at.depth + 4) {
@@ -461,12 +476,12 @@
       let told;
       if (leaving) {
         told = { name: "SystemExit", message: `process.exit(${code})`, traceback: [] };
-      } else if (isObject(error) && native.classOf(error) === "Error") {
+      } else if (isObject(error) && kindOf(error) === "Error") {
         const lines = frames(error).map((line) => whole(line));
         const { name, message } = headline(error);
         const traceback = [message ? `${name}: ${message}` : name, ...lines];
         let cause = peek(error, "cause");
-        for (let i = 0; i < 8 && isObject(cause) && native.classOf(cause) === "Error"; i++) {
+        for (let i = 0; i < 8 && isObject(cause) && kindOf(cause) === "Error"; i++) {
           const { name, message } = headline(cause);
           traceback.push(`caused by ${name}: ${message}`, ...frames(cause).map((line) => whole(line)));
           cause = peek(cause, "cause");

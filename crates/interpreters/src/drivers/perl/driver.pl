@@ -145,7 +145,10 @@ $lossless = sub {
         }
         for my $digits (15 .. 17) {
             my $text = sprintf "%.${digits}g", $value;
-            return $out .= $text if $text == $value;
+            next unless $text == $value;
+            # Nor one that would look like an integer.
+            die 'number' if abs $value > $INT && $text !~ /[.e]/;
+            return $out .= $text;
         }
     }
     die 'text' if $unfit->($value);
