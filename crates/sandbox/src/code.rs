@@ -98,13 +98,11 @@ fn of_interpreters(error: interpreters::Error, context: Option<&str>) -> Error {
     use interpreters::engines::Error as Engine;
     let text = error.to_string();
     let error = match error {
-        E::Engine(Engine::NotInstalled { name } | Engine::OtherBuild { name }) => {
+        E::Engine(Engine::NotInstalled { name } | Engine::OtherBuild { name })
+        | E::Damaged { name, .. } => {
             let command = format!("sandkeep engines install {name}");
-            let error = Error::new(ErrorCode::EngineNotInstalled, text);
-            error.with("engine", name).with("command", command)
-        }
-        E::Damaged { name, .. } => {
-            let command = format!("sandkeep engines install {name}");
+            // Its path is the operator's alone.
+            let text = format!("{text}, with `--engine-cache` where the server has that");
             let error = Error::new(ErrorCode::EngineNotInstalled, text);
             error.with("engine", name).with("command", command)
         }

@@ -3,7 +3,7 @@
 import { bytesOf, join, shown, toBase64, utf8 } from "./bytes.js";
 import { fromErrorBody, invalidResponse, isErrorBody, localError, Operation } from "./errors.js";
 import { events } from "./ndjson.js";
-import { wireEnv } from "./run.js";
+import { checkCallbacks, wireEnv } from "./run.js";
 import type { Transport } from "./transport.js";
 
 /** How a command is run. */
@@ -125,6 +125,7 @@ export async function exec(
   more: ExecCollectOptions = {},
 ): Promise<ExecResult> {
   const [argv, options] = parts(command, more);
+  checkCallbacks(options, ["onStdout", "onStderr"], Operation.COMMAND_EXECUTE);
   const max = options.maxOutputBytes ?? OUTPUT_MAX;
   const kept = { stdout: new Kept(max), stderr: new Kept(max) };
   let exit: ExecExit | undefined;

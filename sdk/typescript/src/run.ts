@@ -57,6 +57,11 @@ export async function run(
   code: string,
   options: RunOptions,
 ): Promise<ExecutionResult> {
+  checkCallbacks(options, ["onStdout", "onStderr", "onOutput", "onResult", "onError"], Operation.CODE_EXECUTE);
+  if (typeof code === "string" && !isWhole(code)) {
+    const message = "the code has half of a surrogate pair, which has no UTF-8 form";
+    throw localError("VALIDATION_FAILED", 400, message, { field: "code" }, { operation: Operation.CODE_EXECUTE });
+  }
   const body: Record<string, unknown> = { code, ...target };
   if (options.envVars !== undefined) body["envVars"] = wireEnv(options.envVars);
   if (options.stdin !== undefined) {
@@ -197,8 +202,27 @@ class Lines {
   }
 }
 
+function isWhole(text: string): boolean {
+  try {
+    encodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** What is called while something runs is looked at before that has begun. */
+export function checkCallbacks(options: object, names: readonly string[], operation: string): void {
+  for (const name of names) {
+    const given = (options as Record<string, unknown>)[name];
+    if (given === undefined || given === null || typeof given === "function") continue;
+    throw localError("VALIDATION_FAILED", 400, `${name} must be a function`, { field: name }, { operation });
+  }
+}
+
 /** Variables as the server reads them: what is to be removed is null, and nothing is dropped. */
 export function wireEnv(vars: Record<string, string | null | undefined>): Record<string, string | null> {
+  if (!isRecord(vars)) throw localError("VALIDATION_FAILED", 400, "variables must be an object of names and values");
   // No prototype: `__proto__` is a name like any other.
   const wire: Record<string, string | null> = Object.create(null) as Record<string, string | null>;
   for (const [name, value] of Object.entries(vars)) wire[name] = value ?? null;

@@ -193,6 +193,10 @@ test("what cannot be asked for is refused by class", async () => {
   await assert.rejects(interpreter.runCode("1", { binding: "NO_SUCH" }), invalid);
   await assert.rejects(interpreter.runCode("1", { binding: "__proto__" }), invalid);
   await assert.rejects(interpreter.runCode("", JS), invalid);
+  // Before anything is sent.
+  await assert.rejects(interpreter.runCode("'\ud83d'", JS), { ...invalid, message: /half of a surrogate pair/ });
+  await assert.rejects(interpreter.runCode("1", { ...JS, onStdout: 5 }), { ...invalid, message: "onStdout must be a function" });
+  await assert.rejects(interpreter.runCode("1", { ...JS, envVars: null }), invalid);
   await assert.rejects(interpreter.runCode("1", { context: { id: "no-such" } }), { name: "ContextNotFoundError" });
   await assert.rejects(interpreter.createCodeContext({ ...JS, cwd: "/etc" }), invalid);
   await assert.rejects(interpreter.createCodeContext({ ...JS, envVars: { "a b": "1" } }), invalid);

@@ -62,11 +62,13 @@ pub async fn follow(
             }
             CodeEvent::Error { error: Some(error), .. } => shown.error(&error),
             CodeEvent::End { result, .. } => {
-                if result.logs.truncated {
+                let bytes = result.usage.output_bytes;
+                if result.logs.truncated && bytes > types::CODE_OUTPUT_MAX as u64 {
                     output::say(format_args!(
-                        "only the first part of {} bytes of output was kept",
-                        result.usage.output_bytes
+                        "only the first part of {bytes} bytes of output was kept"
                     ));
+                } else if result.logs.truncated {
+                    output::say("not all of a value was kept");
                 }
                 if result.rolled_back {
                     output::say("the variables are as they were before");
