@@ -179,7 +179,7 @@ fn rich_results_are_named_or_kept() {
     let script = "display({'application/x-sh': 'echo hi there'}, raw=True)";
     let (exit, _, stderr) = code(&server, &save, script);
     assert_eq!(exit, 0, "{stderr}");
-    let kept = std::fs::read(dir.join("result-3.bin")).expect("kept");
+    let kept = std::fs::read(dir.join("result-1.bin")).expect("kept");
     assert_eq!(kept, b"echo hi there", "text of any type");
 }
 
