@@ -56,7 +56,15 @@ pub fn report(error: &anyhow::Error) -> u8 {
     if error.is::<BrokenPipe>() {
         return BROKEN_PIPE;
     }
-    let message = format!("{error:#}");
+    let mut message = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        // Many say themselves what caused them.
+        if !message.ends_with(&text) {
+            message += if message.is_empty() { "" } else { ": " };
+            message += &text;
+        }
+    }
     let lines: Vec<_> = message.trim_end().lines().map(crate::output::plain).collect();
     let mut text = format!("{} {}\n", label("error:"), lines.join("\n"));
     for hint in hints(error) {

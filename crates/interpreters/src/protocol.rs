@@ -185,7 +185,7 @@ pub(crate) struct End {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Failure {
-    /// The worker has not mapped this build.
+    /// The worker has not mapped this build, or cannot open what belongs to it. Nothing ran.
     UnknownBuild,
     /// A pack is not what was written.
     Pack {

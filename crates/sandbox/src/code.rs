@@ -106,6 +106,13 @@ fn of_interpreters(error: interpreters::Error, context: Option<&str>) -> Error {
             let error = Error::new(ErrorCode::EngineNotInstalled, text);
             error.with("engine", name).with("command", command)
         }
+        E::Engine(Engine::Closed { .. }) => {
+            // Where it is is the operator's alone.
+            tracing::error!(error = text, "no code can be run");
+            let text = "code runs with ids of its own and cannot enter the engine cache, which is \
+                        its owner's alone; `sandkeep doctor` has the command that opens it";
+            Error::new(ErrorCode::EngineNotInstalled, text)
+        }
         E::BuildMissing { build } => {
             Error::new(ErrorCode::EngineChanged, text).with("build", build)
         }

@@ -126,9 +126,10 @@ export class CodeInterpreter<B extends string = string> {
 
   /** Runs code in a context. Errors of the code and limits are in the result and not thrown. */
   async runCode(code: string, options: RunCodeOptions<B> = {}): Promise<ExecutionResult> {
-    const target: { contextId?: string; binding?: string } = {};
-    if (options.context !== undefined) target.contextId = options.context.id;
-    if (options.binding !== undefined) target.binding = options.binding;
+    const target: { contextId?: string | undefined; binding?: string | undefined } = {};
+    // Code without types passes null for what it has not.
+    target.contextId = options.context?.id;
+    target.binding = options.binding ?? undefined;
     if (target.contextId === undefined && target.binding === undefined) {
       const operation = Operation.CODE_EXECUTE;
       throw localError("VALIDATION_FAILED", 400, "Pass a context or a binding", { field: "binding" }, { operation });

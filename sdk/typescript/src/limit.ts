@@ -1,5 +1,7 @@
 /** Time limits and abort signals, joined. */
 
+import { localError } from "./errors.js";
+
 /** The longest timer that engines keep, ms; a longer one would fire at once. */
 const TIMER_MAX = 2 ** 31 - 1;
 
@@ -10,6 +12,14 @@ export interface Limit {
   abort(reason: unknown): void;
   /** Lets go of the timer and of the caller's signal. */
   release(): void;
+}
+
+/** Code without types passes what it likes; it is told before anything is sent. */
+export function checkSignal(signal: unknown, operation: string | undefined): void {
+  if (signal === undefined || signal === null) return;
+  const like = signal as Partial<AbortSignal>;
+  if (typeof like.aborted === "boolean" && typeof like.addEventListener === "function") return;
+  throw localError("VALIDATION_FAILED", 400, "signal must be an AbortSignal", { field: "signal" }, { operation });
 }
 
 /** Joins a caller's signal and a time limit; both may be absent. */

@@ -2,7 +2,7 @@
 
 import { bytesOf, shown, toBase64 } from "./bytes.js";
 import { fromErrorBody, invalidResponse, isErrorBody, isRecord, localError, Operation } from "./errors.js";
-import { limit } from "./limit.js";
+import { checkSignal, limit } from "./limit.js";
 import { events, type WireEvent } from "./ndjson.js";
 import { Result, type ExecutionError, type ExecutionResult, type LogEntry } from "./result.js";
 import type { Transport } from "./transport.js";
@@ -53,11 +53,12 @@ const GRACE_MS = 10_000;
 export async function run(
   transport: Transport,
   path: readonly string[],
-  target: { contextId?: string; binding?: string },
+  target: { contextId?: string | undefined; binding?: string | undefined },
   code: string,
   options: RunOptions,
 ): Promise<ExecutionResult> {
   checkCallbacks(options, ["onStdout", "onStderr", "onOutput", "onResult", "onError"], Operation.CODE_EXECUTE);
+  checkSignal(options.signal, Operation.CODE_EXECUTE);
   if (typeof code === "string" && !isWhole(code)) {
     const message = "the code has half of a surrogate pair, which has no UTF-8 form";
     throw localError("VALIDATION_FAILED", 400, message, { field: "code" }, { operation: Operation.CODE_EXECUTE });

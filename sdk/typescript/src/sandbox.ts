@@ -45,6 +45,7 @@ export function getSandbox<Env = AnyEnv>(
   id: string,
   options: SandboxOptions = {},
 ): SandboxClient<ServiceBindingName<Env>> {
+  if (typeof options !== "object" || options === null) throw new Error("getSandbox: the options must be an object");
   const transport = new Transport(server, options, "getSandbox");
   const name = options.normalizeId === true && typeof id === "string" ? id.toLowerCase() : id;
   validateSandboxId(name);

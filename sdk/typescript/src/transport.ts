@@ -2,6 +2,7 @@
 
 import { invalidResponse, localError, parseErrorResponse, SandboxNotFoundError, type SandboxError } from "./errors.js";
 import { validateOwner } from "./ids.js";
+import { checkSignal } from "./limit.js";
 import type { Segment } from "./paths.js";
 import { Upload } from "./upload.js";
 
@@ -89,6 +90,7 @@ export class Transport {
   }
 
   async #once(call: Call): Promise<Response> {
+    checkSignal(call.signal, call.operation);
     call.signal?.throwIfAborted();
     const headers: Record<string, string> = { ...this.#headers, accept: call.accept ?? "application/json" };
     // A redirected POST would come as a GET; servers of ours redirect nothing.

@@ -196,6 +196,13 @@ test("what cannot be asked for is refused by class", async () => {
   // Before anything is sent.
   await assert.rejects(interpreter.runCode("'\ud83d'", JS), { ...invalid, message: /half of a surrogate pair/ });
   await assert.rejects(interpreter.runCode("1", { ...JS, onStdout: 5 }), { ...invalid, message: "onStdout must be a function" });
+  for (const signal of [5, {}, new AbortController()]) {
+    const refused = { ...invalid, message: "signal must be an AbortSignal" };
+    await assert.rejects(interpreter.runCode("1", { ...JS, signal }), refused);
+    await assert.rejects(fresh().exec(["true"], { signal }), refused);
+  }
+  assert.equal((await interpreter.runCode("1", { ...JS, signal: null, context: null })).results[0].text, "1");
+  await assert.rejects(interpreter.runCode("1", { binding: null }), invalid);
   await assert.rejects(interpreter.runCode("1", { ...JS, envVars: null }), invalid);
   await assert.rejects(interpreter.runCode("1", { context: { id: "no-such" } }), { name: "ContextNotFoundError" });
   await assert.rejects(interpreter.createCodeContext({ ...JS, cwd: "/etc" }), invalid);

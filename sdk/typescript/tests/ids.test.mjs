@@ -36,6 +36,7 @@ test("what is no server is refused at once, with a plain error", () => {
   }
   assert.throws(() => getSandbox({ url: URL_OF_NOBODY, token: "two words" }, "notes"), plain);
   assert.throws(() => getSandbox(URL_OF_NOBODY, "notes", { owner: "a/b" }), plain);
+  for (const options of [null, "ada", 5]) assert.throws(() => getSandbox(URL_OF_NOBODY, "notes", options), plain);
 });
 
 test("a URL, its text and a client are taken, and nothing is asked of any of them", () => {

@@ -3,7 +3,7 @@
 use crate::rig::*;
 use serde_json::{Value, json};
 use std::fs::{self, File, FileTimes};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -81,4 +81,54 @@ async fn a_base_that_was_written_to_is_not_used() {
     fs::write(own.path().join("seals.json"), "nonsense").expect("written");
     server.restart().await;
     assert_eq!(text(&run(&server, "s", &id, "x + 1").await), "42");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cache_that_code_cannot_enter_is_told_and_opened_without_a_restart() {
+    if !rustix::process::geteuid().is_root() {
+        // Code has the ids of whoever runs the server, who can.
+        return;
+    }
+    let (own, image) = own_cache();
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
+    };
+    let args = ["--engine-cache", own.path().to_str().expect("UTF-8")];
+    mode(own.path(), 0o700);
+    let server = e2e::Builder::default().args(&args).start().await;
+    let path = own.path().to_str().expect("UTF-8");
+    let places = [own.path(), image.parent().expect("below"), &own.path().join("files")];
+    // A process of its own each: what one has open it need not enter for again.
+    for (sandbox, closed) in ["a", "b", "c"].into_iter().zip(places) {
+        mode(closed, 0o700);
+        let id = context(&server, sandbox, "JAVASCRIPT").await;
+        let answer = ask(&server, sandbox, &id, json!({ "code": "x" })).await;
+        let message = answer.expect_error(422, "ENGINE_NOT_INSTALLED")["message"].to_string();
+        assert!(message.contains("doctor") && !message.contains(path), "{message}");
+        mode(closed, 0o755);
+        run(&server, sandbox, &id, "var x = 41").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_base_that_is_taken_away_meanwhile_is_told() {
+    let (own, image) = own_cache();
+    let args = ["--engine-cache", own.path().to_str().expect("UTF-8")];
+    let server = e2e::Builder::default().args(&args).start().await;
+    let id = context(&server, "s", "JAVASCRIPT").await;
+    let away = own.path().join("away");
+    fs::rename(&image, &away).expect("renamed");
+    for _ in 0..2 {
+        let answer = ask(&server, "s", &id, json!({ "code": "x" })).await;
+        let error = answer.expect_error(422, "ENGINE_NOT_INSTALLED");
+        assert_eq!(error["context"]["command"], "sandkeep engines install javascript");
+        assert!(!error.to_string().contains(own.path().to_str().expect("UTF-8")), "{error}");
+    }
+    fs::rename(&away, &image).expect("renamed");
+    // As an installation that mends it.
+    let index = own.path().join("index.json");
+    let mut text: Value = serde_json::from_slice(&fs::read(&index).expect("read")).expect("JSON");
+    text["builds"][0]["installedAt"] = json!(1);
+    fs::write(index, text.to_string()).expect("written");
+    run(&server, "s", &id, "var x = 41").await;
 }

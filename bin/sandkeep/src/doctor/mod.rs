@@ -1,9 +1,11 @@
 //! What the machine lacks, and the cure.
 
 mod disk;
+mod engines;
 mod kernel;
 mod programs;
 
+use interpreters::engines::Cache;
 use serde::Serialize;
 use std::path::Path;
 
@@ -57,13 +59,18 @@ impl Check {
 }
 
 /// Looks at everything; done within a second, whatever hangs.
-pub async fn examine(data: &Path, server: anyhow::Result<client::Client>) -> Vec<Check> {
+pub async fn examine(
+    data: &Path,
+    cache: &Cache,
+    server: anyhow::Result<client::Client>,
+) -> Vec<Check> {
     let programs = programs::checks();
     let server = programs::server(server);
     let mut checks = vec![kernel::version(), kernel::user()];
     checks.extend(kernel::trials(&disk::nearest(data)));
     checks.extend(disk::checks(data));
     let (programs, server) = tokio::join!(programs, server);
+    checks.push(engines::check(cache));
     checks.extend(programs);
     checks.push(server);
     checks

@@ -49,6 +49,13 @@ pub fn announce(config: &Config, interpreters: Option<&Interpreters>) {
             cache.display()
         ));
     }
+    let cache = Cache::new(cache(config));
+    if rustix::process::geteuid().is_root()
+        && let Some(dir) = cache.closed()
+    {
+        let dir = dir.display();
+        return say(format_args!("code: none can be run before `chmod 755 {dir}`"));
+    }
     let all: Vec<String> =
         engines.iter().map(|build| format!("{} ({})", build.name, build.engine)).collect();
     say(format_args!("code: {}", all.join(", ")));

@@ -7,6 +7,7 @@ use clap::{Subcommand, ValueHint};
 use client::Client;
 use indicatif::{ProgressBar, ProgressStyle};
 use interpreters::engines::{self, Cache, ENGINES, EngineBuild, Progress, Step};
+use rustix::fs::Mode;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -176,6 +177,8 @@ fn remove(cache: &Cache, name: &str, needed: &[(String, String)]) -> anyhow::Res
 
 fn install(cache: &Cache, names: &[String], json: bool) -> anyhow::Result<()> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // Code runs with other ids than whoever installs, and is to read what it needs.
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     let bar = steps(names.len());
     let quiet = !std::io::stderr().is_terminal();
     let done = engines::install(cache, &names, &mut |progress: Progress| {
@@ -190,6 +193,10 @@ fn install(cache: &Cache, names: &[String], json: bool) -> anyhow::Result<()> {
     });
     bar.finish_and_clear();
     let builds = done?;
+    if let Some(dir) = cache.closed() {
+        let dir = dir.display();
+        output::say(format_args!("a server that runs as root cannot use them: chmod 755 {dir}"));
+    }
     if json { output::json(&builds) } else { Ok(()) }
 }
 

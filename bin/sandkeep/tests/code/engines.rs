@@ -381,3 +381,49 @@ fn heavy_every_engine_makes_the_same_base_again() {
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(bases(place.path()), bases(&shared));
 }
+
+#[test]
+fn an_engine_is_installed_for_those_who_run_code() {
+    let place = tempfile::tempdir().expect("a directory");
+    let whole = cache_of("perl", &place.path().join("whole"));
+    let cache = place.path().join("cache-of-one");
+    for kind in ["wasm", "modules"] {
+        fs::create_dir_all(cache.join(kind)).expect("make a directory");
+        for entry in fs::read_dir(whole.join(kind)).expect("readable").flatten() {
+            fs::copy(entry.path(), cache.join(kind).join(entry.file_name())).expect("copy");
+        }
+    }
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"umask 077; exec "$0" "$@""#]).arg(env!("CARGO_BIN_EXE_sandkeep"));
+    command.args(["engines", "install", "perl", "--engine-cache"]).arg(&cache);
+    let (code, _, stderr) = told(&command.output().expect("sh starts"));
+    assert_eq!((code, stderr.contains("chmod")), (0, false), "{stderr}");
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode();
+    assert_eq!(mode(&cache.join("bases")) & 0o777, 0o755);
+    for entry in fs::read_dir(cache.join("bases")).expect("readable").flatten() {
+        assert_eq!(mode(&entry.path()) & 0o444, 0o444, "{}", entry.path().display());
+    }
+    // A directory that was there has the mode that it has, and that is told.
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).expect("chmod");
+    let cure = format!("chmod 755 {}", cache.display());
+    let (code, _, stderr) = verb(&cache, &["install", "perl"], |_| {});
+    assert_eq!((code, stderr.contains(&cure)), (0, true), "{stderr}");
+    let doctor = || {
+        let mut command = sandkeep();
+        command.args(["--json", "doctor", "--engine-cache"]).arg(&cache);
+        let (_, stdout, _) = told(&command.output().expect("the program starts"));
+        let checks: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
+        let checks = checks.as_array().expect("a list");
+        checks.iter().find(|check| check["name"] == "engines").expect("it is looked at").clone()
+    };
+    // Code of other users runs with their ids.
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(doctor()["cure"], cure);
+    }
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o755)).expect("chmod");
+    assert_eq!(doctor()["status"], "ok");
+    fs::remove_file(cache.join("index.json")).expect("removed");
+    let none = doctor();
+    assert_eq!(none["status"], "note");
+    assert!(none["cure"].as_str().is_some_and(|cure| cure.contains("engines install")), "{none}");
+}

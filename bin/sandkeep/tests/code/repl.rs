@@ -54,8 +54,8 @@ impl Terminal {
         Self { child, keys, screen, seen: String::new() }
     }
 
-    fn types(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("it reads");
+    fn types(&mut self, keys: impl AsRef<[u8]>) {
+        self.keys.write_all(keys.as_ref()).expect("it reads");
         self.keys.flush().expect("it reads");
     }
 
@@ -110,6 +110,9 @@ fn line_by_line() {
     // An error of ours does not end it either.
     terminal.asks(ask, ":context none\r", "error: ");
     terminal.asks(ask, ":nonsense\r", "no such command");
+    terminal.shows(ask);
+    terminal.types(b"'\xff'\r");
+    terminal.shows("no UTF-8");
     terminal.asks(ask, ":keep here\r", "\r\n");
     terminal.asks(ask, "x = 7\r", "\r\n7\r\n");
     terminal.asks(ask, ":back here\r", "JAVASCRIPT at /workspace");

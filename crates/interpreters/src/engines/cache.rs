@@ -19,6 +19,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use types::Language;
 
@@ -107,6 +108,14 @@ impl Cache {
     /// A path of an [`EngineBuild`] in full.
     pub fn path(&self, relative: &Path) -> PathBuf {
         self.dir.join(relative)
+    }
+
+    /// A directory of it that only its owner, or their group, may enter: code that runs with ids of its
+    /// own cannot use what lies there.
+    pub fn closed(&self) -> Option<PathBuf> {
+        let all = [self.dir.clone(), self.dir.join("bases"), self.dir.join("files")];
+        let closed = |dir: &PathBuf| dir.metadata().is_ok_and(|found| found.mode() & 0o001 == 0);
+        all.into_iter().find(closed)
     }
 
     /// All that is installed, old builds among it, newest last. Nothing where there is no cache.

@@ -76,6 +76,16 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// Contexts of a server that runs as root have ids of their own, and may not enter a directory of
+    /// the cache.
+    #[error(
+        "the engine cache is its owner's alone, and code runs with ids of its own: \
+         `chmod 755 {dir}` opens it"
+    )]
+    Closed {
+        /// Which.
+        dir: PathBuf,
+    },
     /// A module is not as expected.
     #[error("the module of {engine} is not as expected: {what}")]
     Module {

@@ -20,7 +20,7 @@ pub use job::{Done, Event, Job, Saved};
 pub use packs::{NewPack, PackDir, PackPlace};
 pub use worker::{Worker, WorkerSpec};
 
-use crate::engines::EngineBuild;
+use crate::engines::{self, EngineBuild};
 use crate::memory;
 use index::Index;
 use process::Process;
@@ -168,6 +168,20 @@ impl Shared {
     fn has(&self, build: &EngineBuild) -> Result<bool, Error> {
         let same = |own: &EngineBuild| own.name == build.name && own.build() == build.build();
         Ok(self.index.read()?.usable.iter().any(same))
+    }
+
+    /// Why no worker can use a build that is installed.
+    fn unusable(&self, build: &EngineBuild) -> Error {
+        let cache = self.index.cache();
+        if let Some(dir) = cache.closed() {
+            return engines::Error::Closed { dir }.into();
+        }
+        let files = build.dirs.iter().map(|dir| &dir.host).chain([&build.image]);
+        let what = match files.into_iter().find(|file| !cache.path(file).exists()) {
+            Some(gone) => format!("{}: it is gone", gone.display()),
+            None => format!("{}: code cannot open it", build.image.display()),
+        };
+        Error::Damaged { name: build.name.clone(), what }
     }
 
     /// A zygote that lives and has mapped what is installed now.

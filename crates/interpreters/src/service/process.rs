@@ -127,9 +127,14 @@ impl Process {
     /// Whether it can run this build.
     pub fn knows(&self, build: &EngineBuild) -> Result<bool, Error> {
         match self.zygote.broken(build) {
-            Some(what) => Err(Error::Failed(format!("the engine {}: {what}", build.name))),
+            Some(what) => Err(Error::Damaged { name: build.name.clone(), what: what.to_owned() }),
             None => Ok(self.zygote.has_one(build)),
         }
+    }
+
+    /// Whether this zygote forked it.
+    pub fn is_of(&self, zygote: &Arc<Zygote>) -> bool {
+        Arc::ptr_eq(&self.zygote, zygote)
     }
 
     /// When it was used last.

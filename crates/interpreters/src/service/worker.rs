@@ -119,6 +119,7 @@ impl Worker {
                     request = same;
                     continue;
                 }
+                Ok(Err(Error::BuildMissing { .. })) => Err(self.0.shared.unusable(&build)),
                 Ok(ended) => ended,
                 Err(_) => {
                     tracing::warn!(pid = process.pid(), "a worker is stuck, and is ended");
@@ -129,7 +130,7 @@ impl Worker {
             self.0.shared.trim(&process);
             return ended;
         }
-        Err(Error::BuildMissing { build: build.build() })
+        Err(self.0.shared.unusable(&build))
     }
 
     /// Drops what is warm of a context.
@@ -168,11 +169,18 @@ impl Worker {
     async fn begin(&self, build: &EngineBuild, output_max: usize) -> Result<InFlight, Error> {
         let budget = output_max.saturating_add(DISPLAYED);
         let mut place = self.0.process.lock().await;
-        if let Some(process) = &*place
-            && process.knows(build)?
-            && let Some(flight) = process.begin(budget)
-        {
-            return Ok(flight);
+        if let Some(process) = &*place {
+            match process.knows(build) {
+                Ok(false) => {}
+                Ok(true) => {
+                    if let Some(flight) = process.begin(budget) {
+                        return Ok(flight);
+                    }
+                }
+                // What was installed since may have mended it.
+                Err(error) if process.is_of(&self.0.shared.zygote().await?) => return Err(error),
+                Err(_) => {}
+            }
         }
         if !self.0.shared.has(build)? {
             return Err(Error::BuildMissing { build: build.build() });

@@ -2,6 +2,7 @@
 //! those used least lately are dropped when all of them take too much.
 
 use crate::engines::EngineBuild;
+use crate::protocol::Failure;
 use crate::wasi::{Places, Shared};
 use crate::zygote::{ENGINES, Mapped};
 use crate::{Instance, Runtime};
@@ -60,13 +61,17 @@ impl Contexts {
     }
 
     /// The directories that guests of a build see.
-    pub fn places(&self, build: &EngineBuild) -> Result<Places, String> {
-        let open = |path: &Path| Places::open(path).map_err(|e| format!("{}: {e}", path.display()));
+    pub fn places(&self, build: &EngineBuild) -> Result<Places, Failure> {
+        let open = |path: &Path| {
+            let other = |e| Failure::Other { text: format!("{}: {e}", path.display()) };
+            Places::open(path).map_err(other)
+        };
         let mut engines = Vec::new();
         if self.engines {
             for dir in &build.dirs {
                 let path = Path::new("/").join(ENGINES).join(&dir.host);
-                engines.push((dir.guest.clone(), open(&path)?));
+                let open = Places::open(&path).map_err(|_| Failure::UnknownBuild)?;
+                engines.push((dir.guest.clone(), open));
             }
         }
         let (workspace, tmp) = (open(Path::new("/workspace"))?, open(Path::new("/tmp"))?);

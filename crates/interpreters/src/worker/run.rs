@@ -140,7 +140,7 @@ async fn make(
     server: &mut Server,
     contexts: &Contexts,
 ) -> Result<Instance, Failure> {
-    let places = contexts.places(&job.build).map_err(|text| Failure::Other { text })?;
+    let places = contexts.places(&job.build)?;
     let clock = contexts.clock.clone();
     let made = match &job.snapshot {
         None => Instance::from_base(build, clock, places, job.memory_bytes).await,

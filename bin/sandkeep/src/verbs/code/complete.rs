@@ -38,7 +38,15 @@ impl Scan {
         let mut rest = text;
         // The line up to here, without strings and comments.
         let mut code = String::new();
+        // Texts that begin in the next line.
+        let mut texts: Vec<&str> = Vec::new();
         while let Some(c) = rest.chars().next() {
+            if let Some((length, end)) = here_document(language, rest) {
+                texts.push(end);
+                code.push_str("\"\"");
+                rest = &rest[length..];
+                continue;
+            }
             let skipped = skip(language, rest, &code);
             match skipped {
                 Skip::Open => {
@@ -62,6 +70,17 @@ impl Scan {
                 code.push(c);
             }
             rest = &rest[c.len_utf8()..];
+            if c == '\n' && !texts.is_empty() {
+                let Some(behind) = behind(rest, &std::mem::take(&mut texts)) else {
+                    scan.open = true;
+                    return scan;
+                };
+                rest = behind;
+            }
+        }
+        if !texts.is_empty() {
+            scan.open = true;
+            return scan;
         }
         scan.open = brackets > 0 || code.ends_with('\\');
         scan.line(language, &code, brackets);
@@ -78,6 +97,44 @@ impl Scan {
             Language::Javascript | Language::Perl => {}
         }
     }
+}
+
+/// The word that ends the here document which `rest` begins with, and how long its beginning is.
+fn here_document(language: Language, rest: &str) -> Option<(usize, &str)> {
+    let behind = rest.strip_prefix("<<")?;
+    if !matches!(language, Language::Ruby | Language::Perl) {
+        return None;
+    }
+    let marked = behind.strip_prefix(['~', '-']).unwrap_or(behind);
+    let quote = marked.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'));
+    if let Some(quote) = quote {
+        let (end, _) = marked[1..].split_once(quote)?;
+        let length = rest.len() - marked.len() + end.len() + 2;
+        return (!end.is_empty() && !end.contains('\n')).then_some((length, end));
+    }
+    let length = marked.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(marked.len());
+    let end = &marked[..length];
+    let first = end.chars().next()?;
+    // `a <<b` and `1 <<2` shift.
+    let word = first.is_uppercase() || first == '_' || (marked != behind && first.is_lowercase());
+    word.then_some((rest.len() - marked.len() + length, end))
+}
+
+/// What stands behind the texts that these words end; `None`: one has no end yet.
+fn behind<'a>(mut rest: &'a str, ends: &[&str]) -> Option<&'a str> {
+    for end in ends {
+        loop {
+            if rest.is_empty() {
+                return None;
+            }
+            let (line, more) = rest.split_once('\n').unwrap_or((rest, ""));
+            rest = more;
+            if line.trim() == *end {
+                break;
+            }
+        }
+    }
+    Some(rest)
 }
 
 enum Skip {

@@ -56,6 +56,10 @@ impl Lines {
             Ok(text) => Typed::Piece(text),
             Err(ReadlineError::Interrupted) => Typed::Nothing,
             Err(ReadlineError::Eof) => Typed::End,
+            Err(ReadlineError::Io(e)) if e.kind() == std::io::ErrorKind::InvalidData => {
+                crate::output::say("what was typed is no UTF-8, and is dropped");
+                Typed::Nothing
+            }
             Err(error) => return Err(error.into()),
         };
         if let (Some(file), Typed::Piece(_)) = (&self.history, &typed) {

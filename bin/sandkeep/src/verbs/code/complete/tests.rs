@@ -98,3 +98,30 @@ fn perl() {
         &["sub f {", "my @a = (1,", "print 'a", "if ($x) {\n  1;"],
     );
 }
+
+#[test]
+fn here_documents() {
+    for language in [Ruby, Perl] {
+        check(
+            language,
+            &[
+                "x = <<~SQL\n  select (\n  SQL",
+                "x = <<~SQL\n  select (\n  SQL\n",
+                "f(<<\"A\", <<'B')\n}\nA\n{\nB",
+                "1 <<2",
+                "a <<b",
+                "x = <<A\n\"\nA\ny = 1",
+            ],
+            &[
+                "x = <<~SQL",
+                "x = <<-SQL\n  select",
+                "f(<<A, <<B)\na\nA\nb",
+                "x = <<~sql\nsql_\n",
+                "f(<<A,\n)\nA\n",
+            ],
+        );
+    }
+    check(Ruby, &["class << self; end", "x <<~"], &[]);
+    check(Python, &["A <<B"], &[]);
+    check(Javascript, &["a <<B"], &[]);
+}
