@@ -367,3 +367,27 @@ async fn executions_have_numbers_and_lines_are_those_of_the_current_one() {
     // That of the current one.
     assert_eq!(c.run("grep { /^_<.*code/ } keys %main::").await.text(), "1");
 }
+
+#[tokio::test]
+async fn streams_that_code_closes_are_there_again() {
+    let mut c = context();
+    for _ in 0..2 {
+        assert_eq!(c.run("close STDOUT; close STDERR; close STDIN; 1").await.text(), "1");
+        c.stdin = "é\ntwo\n".as_bytes().to_vec();
+        let ran = c.run("print 'é'; warn 'careful'; print STDOUT 'more'; scalar <STDIN>").await;
+        assert_eq!(ran.stdout, "émore");
+        assert!(ran.stderr.starts_with("careful at <code"), "{}", ran.stderr);
+        assert_eq!(ran.text(), "é\n");
+        // What was not read is not of the next one.
+        c.stdin = b"three\n".to_vec();
+        assert_eq!(c.again("scalar <STDIN>").await.text(), "three\n");
+        c.stdin.clear();
+    }
+    // A stream that code put elsewhere stays there.
+    c.run("close STDOUT; open STDOUT, '>', '/workspace/out'; print 'kept'; close STDOUT; 1").await;
+    assert_eq!(c.run("print 'back'; 1").await.stdout, "back");
+    c.run("close STDOUT; open STDOUT, '>', \\my $text; 1").await;
+    assert_eq!(c.run("print 'inside'; $text").await.text(), "inside");
+    c.run("package Mine; sub TIEHANDLE { bless {} } sub PRINT { 7 } package main; tie *STDOUT, 'Mine'; 1").await;
+    assert_eq!(c.run("print 'inside'").await.text(), "7");
+}

@@ -134,6 +134,11 @@ async fn what_is_said_and_asked_goes_where_it_belongs() {
     // A stream that code takes away is there again in the next execution.
     c.run("sys.stdout.close()").await;
     assert_eq!(c.run("print('back')").await.stdout, "back\n");
+    c.run("sys.stdout.detach(), sys.stderr.detach(), sys.stdin.detach()").await;
+    c.stdin = b"in".to_vec();
+    let ran = c.run("print('whole')\nprint('too', file=sys.stderr)\ninput()").await;
+    assert_eq!((ran.text(), &*ran.stdout, &*ran.stderr), ("'in'", "whole\n", "too\n"));
+    c.stdin.clear();
     c.run("sys.stdout = sys.stderr = sys.stdin = None").await;
     assert_eq!(c.run("print('again')").await.stdout, "again\n");
     let ran = c.run("import warnings\nwarnings.warn('careful')").await;

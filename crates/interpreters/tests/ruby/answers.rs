@@ -295,3 +295,28 @@ async fn executions_have_numbers_and_lines_are_those_of_the_current_one() {
         Some(1)
     );
 }
+
+#[tokio::test]
+async fn streams_that_code_closes_are_there_again() {
+    let mut c = context();
+    for close in [
+        "$stdin.close; $stdout.close; $stderr.close; 1",
+        "[STDIN, STDOUT, STDERR].each(&:close); 1",
+        "$stdout = File.open('/tmp/o', 'w'); $stdout.close; 1",
+    ] {
+        assert_eq!(c.run(close).await.text(), "1", "{close}");
+        c.stdin = b"one\ntwo\n".to_vec();
+        let ran = c.run("puts 'é'; warn 'careful'; STDOUT.print 'more'; gets").await;
+        assert_eq!((&*ran.stdout, &*ran.stderr), ("é\nmore", "careful\n"), "{close}");
+        assert_eq!(ran.text(), "\"one\\n\"", "{close}");
+        // What was not read is not of the next one.
+        c.stdin = b"three\n".to_vec();
+        assert_eq!(c.run("gets").await.text(), "\"three\\n\"", "{close}");
+        c.stdin.clear();
+        let ran = c.again("print 'again'; gets.inspect").await;
+        assert_eq!((&*ran.stdout, ran.text()), ("again", "\"nil\""), "{close}");
+    }
+    let ran = c.run("require 'stringio'; $stdout = StringIO.new; puts 1; $stdout.close; 1").await;
+    assert_eq!(ran.stdout, "");
+    assert_eq!(c.run("$stdout.closed?").await.text(), "true", "one of the code's own stays");
+}

@@ -62,6 +62,7 @@ my ($is_utf8, $decode, $is_number, $read_only) =
 my $names = \%main::;
 my %named = map { $_ => \$names->{$_} } '_', '@';
 my $stdin = *STDIN{IO};
+my @streams = ([\*STDIN, '<&=', 0], [\*STDOUT, '>&=', 1], [\*STDERR, '>&=', 2]);
 my %PRAGMAS = map { $_ => $INC{$_} } grep { /\A(?:feature|strict|utf8|warnings)\.pm\z/ } keys %INC;
 
 # The guest's variables that were declared outside of blocks: name with sigil => reference.
@@ -382,6 +383,16 @@ $run = sub {
         }
     };
     $given = \%wanted;
+
+    # Standard streams that code closed are there again.
+    eval {
+        local $SIG{__DIE__};
+        for (@streams) {
+            my ($handle, $mode, $number) = @$_;
+            next if tied *$handle or defined fileno $handle;
+            open $handle, $mode, $number and binmode $handle, ':utf8';
+        }
+    };
 
     my @names = $locals->($code, '(?:my|state)');
     my %possible = map { $_ => 1 } @names;

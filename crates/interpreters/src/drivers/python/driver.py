@@ -486,17 +486,24 @@ def flush():
             pass
 
 
+def is_closed(stream):
+    try:
+        return stream is None or bool(stream.closed)
+    except Exception:
+        # One of ours that was detached.
+        return type(stream) is Stream
+
+
 def set_streams():
     # Of the module's names, and not of the module: code may make that one of a class of its own.
     for name, fd in (("stdout", 1), ("stderr", 2)):
         stream = getattr(state, name)
-        if stream is None or stream.closed:
+        if is_closed(stream):
             stream = fresh_stream(fd, "w")
             stream.reconfigure(line_buffering=True)
             setattr(state, name, stream)
             sys_names["__%s__" % name] = stream
-        current = sys_names.get(name)
-        if current is None or quietly(getattr, current, "closed", False):
+        if is_closed(sys_names.get(name)):
             sys_names[name] = stream
     sys_names["stdin"] = sys_names["__stdin__"] = fresh_stream(0, "r")
 

@@ -59,7 +59,9 @@ Object.new.tap do |driver|
     SYNTAX, SYSTEM_EXIT = ::SyntaxError, ::SystemExit
     ASCII, BYTES, UTF8 = ::Encoding::US_ASCII, ::Encoding::BINARY, ::Encoding::UTF_8
     DIR, ENVIRONMENT = ::Dir, ::ENV
-    INPUT, OUTPUT = ::STDIN, ::STDOUT
+    OUTPUT = ::STDOUT
+    # What is read to its end after each execution.
+    INPUT = [::STDIN]
     BRIDGE = ::JS
     DOOR = ::JS.method(:eval).unbind
     INBOX = DOOR.bind_call(BRIDGE, "")
@@ -81,9 +83,9 @@ Object.new.tap do |driver|
       ::Float => %i[DECIMAL=to_s FINITE=finite?],
       ::Hash => %i[EACH_KEY=each_key EMPTY_HASH=empty? FETCH=[] HAS=key? KEYS=keys VALUES=values],
       ::Integer => %i[DIGITS=to_s LESS=< MINUS=- PLUS=+],
-      ::IO => %i[CLOSED=closed? FLUSH=flush READ=read],
+      ::IO => %i[CLOSED=closed? FLUSH=flush READ=read SYNCED=sync=],
       ::Kernel => %i[CLASS=class INSTANCE=instance_of? KIND=kind_of? PLAIN=to_s RESPOND=respond_to? SINGLETON=singleton_class SINGLETONS=singleton_methods],
-      ::Module => %i[CONSTANT=const_defined? DEFINED=public_method_defined? GET=const_get METHOD=instance_method MODULE_TEXT=to_s NAME=name],
+      ::Module => %i[CONSTANT=const_defined? CONSTANT_SET=const_set CONSTANT_REMOVED=remove_const DEFINED=public_method_defined? GET=const_get METHOD=instance_method MODULE_TEXT=to_s NAME=name],
       ::String => %i[
         APPEND=<< BYTESIZE=bytesize BYTESLICE=byteslice CLEAR=clear EMPTY=empty? ENCODE=force_encoding ENCODING=encoding EQUAL===
         GSUB=gsub INCLUDE=include? LINES=lines MATCH=match? NUMBER=to_i SCRUB=scrub SIZE=length SPLIT=split START=start_with?
@@ -100,6 +102,7 @@ Object.new.tap do |driver|
     ENTER, HERE = ::Dir.method(:chdir).unbind, ::Dir.method(:pwd).unbind
     REPLACE, SET, DELETE = ::ENV.method(:replace).unbind, ::SET, ::DELETE
     FRESH, RANDOM = ::Random.method(:urandom).unbind, ::Random
+    FOR_NUMBER = ::IO.method(:for_fd).unbind
     HASH_OF = ::Hash.method(:[]).unbind
     NEW = ::String.method(:new).unbind
     PAIR = /../
@@ -125,6 +128,7 @@ Object.new.tap do |driver|
       KERNEL.srand(seed) if seed
       enter(cwd)
       environment(environment)
+      attempt { reopen }
       suspected = suspect?(code)
       value = error = nil
       left = true
@@ -541,7 +545,27 @@ Object.new.tap do |driver|
 
     # What was not read of this input is not of the next one.
     def drain
-      attempt { nil while READ.bind_call(INPUT, 65_536) } unless CLOSED.bind_call(INPUT)
+      attempt do
+        input = AT.bind_call(INPUT, 0)
+        nil while !closed?(input) && READ.bind_call(input, 65_536)
+      end
+    end
+
+    # Standard streams that code closed are there again.
+    def reopen
+      attempt { PUT.bind_call(INPUT, 0, $stdin = fresh(:STDIN, 0, "r")) } if closed?($stdin)
+      $stdout = fresh(:STDOUT, 1, "w") if closed?($stdout)
+      $stderr = fresh(:STDERR, 2, "w") if closed?($stderr)
+    end
+
+    def closed?(stream) = KIND.bind_call(stream, STREAM) && CLOSED.bind_call(stream)
+
+    def fresh(name, number, mode)
+      stream = FOR_NUMBER.bind_call(STREAM, number, mode, autoclose: false)
+      SYNCED.bind_call(stream, true)
+      attempt { CONSTANT_REMOVED.bind_call(OBJECT, name) }
+      attempt { CONSTANT_SET.bind_call(OBJECT, name, stream) }
+      stream
     end
 
     # Only what is a stream of the system's keeps something back.
@@ -552,7 +576,7 @@ Object.new.tap do |driver|
     end
 
     def pass(stream)
-      attempt { FLUSH.bind_call(stream) unless CLOSED.bind_call(stream) } if KIND.bind_call(stream, STREAM)
+      attempt { FLUSH.bind_call(stream) unless closed?(stream) } if KIND.bind_call(stream, STREAM)
     end
   end
 
