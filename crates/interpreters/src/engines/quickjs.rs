@@ -19,6 +19,8 @@ pub(crate) const DRIVER: &[(&str, &str)] = &[
     ("answers.js", include_str!("../drivers/javascript/answers.js")),
     ("prelude.js", include_str!("../drivers/javascript/prelude.js")),
     ("web.js", include_str!("../drivers/javascript/web.js")),
+    ("descriptors.h", include_str!("../drivers/javascript/descriptors.h")),
+    ("descriptors.js", include_str!("../drivers/javascript/descriptors.js")),
     ("files.js", include_str!("../drivers/javascript/files.js")),
     ("intl.js", include_str!("../drivers/javascript/intl.js")),
     ("library.js", include_str!("../drivers/javascript/library.js")),

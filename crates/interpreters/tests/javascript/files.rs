@@ -220,3 +220,120 @@ async fn a_working_directory_that_is_gone_is_the_workspace() {
     std::fs::remove_dir(c.workspace().join("gone")).unwrap();
     all(&mut c, &[("process.cwd()", "'/workspace'")]).await;
 }
+
+#[tokio::test]
+async fn open_files_are_read_and_written_by_their_descriptors() {
+    let mut c = context();
+    let cases = [
+        ("const h = fs.openSync('f', 'w+'); fs.writeSync(h, 'one\\ntwo\\né')", "10"),
+        (
+            "const b = Buffer.alloc(4); [fs.readSync(h, b), fs.readSync(h, b, 0, 4, 4), b.toString()]",
+            "[ 0, 4, 'two\\n' ]",
+        ),
+        ("fs.writeSync(h, Buffer.from('xONEx'), 1, 3, 0)", "3"),
+        ("fs.writeSync(h, 'e', 3, 'utf8'); fs.readFileSync('f', 'utf8')", "'ONEetwo\\né'"),
+        ("fs.fstatSync(h).size + fs.fstatSync(h).isFile()", "11"),
+        (
+            "fs.ftruncateSync(h, 3); fs.fsyncSync(h); fs.closeSync(h); fs.readFileSync('f', 'utf8')",
+            "'ONE'",
+        ),
+        (
+            "try { fs.readSync(h, b) } catch (e) { [e.code, e.message, e.syscall] }",
+            "[ 'EBADF', 'EBADF: bad file descriptor, read', 'read' ]",
+        ),
+        (
+            "const r = fs.openSync('f'); [fs.readFileSync(r, 'utf8'), fs.readFileSync(r, 'utf8')]",
+            "[ 'ONE', '' ]",
+        ),
+        ("try { fs.writeSync(r, 'x') } catch (e) { e.code }", "'EBADF'"),
+        (
+            "fs.closeSync(r); const a = fs.openSync('f', 'a'); fs.writeFileSync(a, 'more'); fs.appendFileSync(a, new Uint8Array([33])); fs.closeSync(a); fs.readFileSync('f', 'latin1')",
+            "'ONEmore!'",
+        ),
+        ("try { fs.openSync('f', 'wx') } catch (e) { [e.code, e.path] }", "[ 'EEXIST', 'f' ]"),
+        (
+            "const { O_RDWR, O_CREAT, O_EXCL } = fs.constants; fs.closeSync(fs.openSync('g', O_RDWR | O_CREAT | O_EXCL)); fs.statSync('g').size",
+            "0",
+        ),
+        (
+            "const big = Buffer.alloc(300000, 'ab'); const w = fs.openSync('big', 'w+'); fs.writeFileSync(w, big); const back = Buffer.alloc(300000); [fs.readSync(w, back, { position: 0n }), back.equals(big)]",
+            "[ 300000, true ]",
+        ),
+        // What cannot be.
+        (
+            "['', 'q', 1.5, {}].map((flags) => { try { return fs.openSync('f', flags) } catch (e) { return e.code } }).every((code) => code === 'ERR_INVALID_ARG_VALUE')",
+            "true",
+        ),
+        (
+            "['1', -1, 1.5, 2 ** 31].map((fd) => { try { return fs.readSync(fd, b) } catch (e) { return e.code } }).join()",
+            "'ERR_INVALID_ARG_TYPE,ERR_OUT_OF_RANGE,ERR_OUT_OF_RANGE,ERR_OUT_OF_RANGE'",
+        ),
+        (
+            "[[5], [0, 5], [-1], [0, 1, -2], [0, 1, 2 ** 60]].map((v) => { try { return fs.readSync(w, b, ...v) } catch (e) { return e.code } }).every((code) => code === 'ERR_OUT_OF_RANGE')",
+            "true",
+        ),
+        (
+            "const gone = new ArrayBuffer(4); gone.transfer(); try { fs.readSync(w, gone) } catch (e) { e.name }",
+            "'TypeError'",
+        ),
+        ("try { fs.openSync('.', 'w') } catch (e) { e.code }", "'EISDIR'"),
+        (
+            "const many = []; let full; try { for (;;) many.push(fs.openSync('f')) } catch (e) { full = e.code } many.forEach((fd) => fs.closeSync(fd)); [full, many.length > 100]",
+            "[ 'EMFILE', true ]",
+        ),
+        // Places that the interpreter needs stay, standard streams come back.
+        (
+            "[3, 4].map((fd) => { try { return fs.closeSync(fd) } catch (e) { return e.code } })",
+            "[ 'EPERM', 'EPERM' ]",
+        ),
+        // Later, and by handles.
+        (
+            "await new Promise((done) => fs.open('f', 'r', (e, fd) => fs.read(fd, b, 0, 3, 0, (e, n, into) => fs.close(fd, (e) => done([n, into === b, b.toString('latin1', 0, 3), e])))))",
+            "[ 3, true, 'ONE', null ]",
+        ),
+        ("await new Promise((done) => fs.read(99, b, 0, 3, 0, (e) => done(e.code)))", "'EBADF'"),
+        (
+            "const fh = await fs.promises.open('f', 'r+'); const { bytesRead } = await fh.read(b, 0, 3, 0); await fh.write('Z', 0); await fh.truncate(3); [bytesRead, (await fh.stat()).size, await fs.promises.readFile(fh, 'utf8')]",
+            "[ 3, 3, 'ZNE' ]",
+        ),
+        (
+            "await fh.sync(); await fh.close(); await fh.close(); try { await fh.readFile() } catch (e) { e.code }",
+            "'ERR_OUT_OF_RANGE'",
+        ),
+        ("typeof fs.promises.read + typeof fs.promises.fstat", "'undefinedundefined'"),
+    ];
+    all(&mut c, &cases).await;
+    let ran = c
+        .run("fs.writeSync(1, 'out\\n'); fs.writeSync(2, Buffer.from('err')); fs.closeSync(1); 1")
+        .await;
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("out\n", "err"));
+    assert_eq!(c.run("console.log('back')").await.stdout, "back\n");
+    c.stdin = b"asked".to_vec();
+    assert_eq!(c.run("fs.readSync(0, b) + b.toString()").await.text(), "'4aske'");
+}
+
+/// As far as it was read, and what it is.
+#[tokio::test]
+async fn open_files_stay_with_the_context() {
+    let mut c = context();
+    c.run("const h = fs.openSync('f', 'w+'); fs.writeSync(h, '1\\n2\\n3\\n'); const r = fs.openSync('f'); const line = (fd) => { const b = Buffer.alloc(2); return b.toString('utf8', 0, fs.readSync(fd, b)) }; line(r)").await;
+    assert_eq!(c.again("line(r)").await.text(), "'2\\n'");
+    let mut fork = c.fork();
+    assert_eq!(fork.run("line(r)").await.text(), "'3\\n'");
+    assert_eq!(c.again("line(r) + line(r)").await.text(), "'3\\n'");
+    assert_eq!(c.again("fs.writeSync(h, '4\\n'); line(r)").await.text(), "'4\\n'");
+    c.timeout = std::time::Duration::from_millis(300);
+    let ran = c.run("line(r); fs.closeSync(r); fs.writeSync(h, '5\\n'); for (;;) {}").await;
+    c.timeout = std::time::Duration::from_secs(60);
+    assert!(ran.rolled_back(), "{ran:?}");
+    assert_eq!(
+        c.again("line(r)").await.text(),
+        "'5\\n'",
+        "it is open as before, the file is as it was written"
+    );
+    std::fs::remove_file(c.workspace().join("f")).unwrap();
+    assert_eq!(
+        c.run("fs.readFileSync('f')").await.error().message,
+        "ENOENT: no such file or directory, open 'f'"
+    );
+}

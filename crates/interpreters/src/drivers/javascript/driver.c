@@ -87,6 +87,7 @@ static int sandkeep_redefine_global(JSContext *ctx, JSAtom name, int flags)
 }
 
 #include "natives.h"
+#include "descriptors.h"
 #include "loop.h"
 #include "modules.h"
 #include "intl.h"
@@ -97,6 +98,13 @@ static const JSCFunctionListEntry NATIVES[] = {
     JS_CFUNC_DEF("readInput", 0, native_read_input),
     JS_CFUNC_DEF("writeFile", 3, native_write_file),
     JS_CFUNC_DEF("list", 1, native_list),
+    JS_CFUNC_DEF("open", 2, native_open),
+    JS_CFUNC_MAGIC_DEF("read", 5, native_transfer, READ),
+    JS_CFUNC_MAGIC_DEF("writeAt", 5, native_transfer, WRITE),
+    JS_CFUNC_DEF("fstat", 1, native_fstat),
+    JS_CFUNC_MAGIC_DEF("close", 1, native_act, CLOSE),
+    JS_CFUNC_MAGIC_DEF("ftruncate", 2, native_act, TRUNCATE),
+    JS_CFUNC_MAGIC_DEF("fsync", 1, native_act, SYNC),
     JS_CFUNC_DEF("stat", 2, native_stat),
     JS_CFUNC_MAGIC_DEF("mkdir", 1, native_change, MKDIR),
     JS_CFUNC_MAGIC_DEF("rmdir", 1, native_change, RMDIR),
@@ -135,6 +143,9 @@ static const char PRELUDE[] = {
     , 0};
 static const char WEB[] = {
 #embed "web.js"
+    , 0};
+static const char DESCRIPTORS[] = {
+#embed "descriptors.js"
     , 0};
 static const char FILES[] = {
 #embed "files.js"
@@ -230,6 +241,7 @@ int EXPORT(sandkeep_boot)(void)
     display = JS_GetPropertyStr(host, functions, "emit");
     JSValue objects = install(user, "sandkeep:prelude", PRELUDE, JS_UNDEFINED);
     if (JS_IsException(objects) || JS_IsException(install(user, "sandkeep:web", WEB, objects))
+        || JS_IsException(install(user, "sandkeep:descriptors", DESCRIPTORS, objects))
         || JS_IsException(install(user, "sandkeep:files", FILES, objects)))
         return boot_failed();
     environment = JS_GetPropertyStr(user, objects, "env");

@@ -1,4 +1,4 @@
-// `fs` and `path`, as far as Node's go without streams and descriptors.
+// `fs` and `path`, as far as Node's go without streams.
 (function (native, shared) {
   "use strict";
   const { modules, expose } = shared;
@@ -81,12 +81,18 @@
   const statSync = stat(true);
   const lstatSync = stat(false);
 
+  const { FileHandle, sync, withCallbacks, readAll, writeAll } = shared.descriptors({ pathOf, bytesOf, encodingOf, Stats });
+  const opened = (path) => (path instanceof FileHandle ? path.fd : path);
   const readFileSync = (path, options) => {
-    const bytes = Buffer.from(path === 0 || path === "/dev/stdin" ? native.readInput() : native.readFile(pathOf(path)));
+    path = opened(path);
+    const input = path === 0 || path === "/dev/stdin";
+    const bytes = typeof path === "number" && !input ? readAll(path) : Buffer.from(input ? native.readInput() : native.readFile(pathOf(path)));
     const encoding = encodingOf(options);
     return encoding && encoding !== "buffer" ? bytes.toString(encoding) : bytes;
   };
   const write = (mode) => (path, data, options) => {
+    path = opened(path);
+    if (typeof path === "number") return writeAll(path, data, options);
     const flag = (typeof options === "object" && options?.flag) || mode;
     native.writeFile(pathOf(path), bytesOf(data, options), flag);
   };
@@ -201,6 +207,7 @@
     for (const [name, kind] of entries) (kind === "d" ? copyDirectory : cpSync)(below(from, name), below(to, name), options);
   }
   const fs = {
+    ...sync,
     readFileSync,
     writeFileSync,
     appendFileSync: write("a"),
@@ -224,20 +231,26 @@
     accessSync: (path) => void native.stat(pathOf(path), true),
     statSync,
     lstatSync,
-    constants: { F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1 },
+    constants: {
+      F_OK: 0, R_OK: 4, W_OK: 2, X_OK: 1, O_RDONLY: 0, O_WRONLY: 1, O_RDWR: 2, O_CREAT: 64, O_EXCL: 128, O_TRUNC: 512, O_APPEND: 1024,
+      O_DIRECTORY: 65536,
+    },
   };
   const promises = {};
   for (const name of Object.keys(fs)) {
     if (!name.endsWith("Sync") || name === "existsSync") continue;
     const act = fs[name];
     const plain = name.slice(0, -4);
-    promises[plain] = async (...values) => act(...values);
+    const later = async (...values) => act(...values);
+    promises[plain] = later;
     fs[plain] = (...values) => {
       const done = values.pop();
-      promises[plain](...values).then((value) => queueMicrotask(() => done(null, value)), (error) => queueMicrotask(() => done(error)));
+      later(...values).then((value) => queueMicrotask(() => done(null, value)), (error) => queueMicrotask(() => done(error)));
     };
   }
-  fs.promises = promises;
+  for (const name of Object.keys(sync)) delete promises[name.slice(0, -4)];
+  promises.open = async (...values) => new FileHandle(sync.openSync(...values));
+  Object.assign(fs, withCallbacks, { promises });
 
   const normal = (path) => {
     const parts = [];

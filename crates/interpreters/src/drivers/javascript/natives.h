@@ -123,8 +123,6 @@ NATIVE(native_read_file)
 {
     size_t length;
     JSValue result;
-    if (JS_IsNumber(argv[0]))
-        return JS_ThrowTypeError(ctx, "file descriptors are not supported, only 0 is");
     char *path = path_of(ctx, argv[0]);
     if (!path)
         return JS_EXCEPTION;
@@ -223,7 +221,27 @@ NATIVE(native_list)
     return list;
 }
 
-/* path, follow: [kind, size, mtime ms, atime ms, ctime ms, mode, inode, links] */
+/* [kind, size, mtime ms, atime ms, ctime ms, mode, inode, links]; kind: "d", "l", "f", or "c" for
+   what is none of them */
+static JSValue told(JSContext *ctx, const struct stat *about)
+{
+    mode_t mode = about->st_mode;
+    const char *kind = S_ISDIR(mode) ? "d" : S_ISLNK(mode) ? "l" : S_ISREG(mode) ? "f" : "c";
+#define MS(t) ((double)(t).tv_sec * 1e3 + (double)(t).tv_nsec / 1e6)
+    JSValue values[] = {
+        JS_NewString(ctx, kind),
+        JS_NewFloat64(ctx, (double)about->st_size),
+        JS_NewFloat64(ctx, MS(about->st_mtim)),
+        JS_NewFloat64(ctx, MS(about->st_atim)),
+        JS_NewFloat64(ctx, MS(about->st_ctim)),
+        JS_NewFloat64(ctx, (double)mode),
+        JS_NewFloat64(ctx, (double)about->st_ino),
+        JS_NewFloat64(ctx, (double)about->st_nlink),
+    };
+    return JS_NewArrayFrom(ctx, countof(values), values);
+}
+
+/* path, follow: what `told` gives */
 NATIVE(native_stat)
 {
     struct stat about;
@@ -237,19 +255,7 @@ NATIVE(native_stat)
         return result;
     }
     js_free(ctx, path);
-    const char *kind = S_ISDIR(about.st_mode) ? "d" : S_ISLNK(about.st_mode) ? "l" : "f";
-#define MS(t) ((double)(t).tv_sec * 1e3 + (double)(t).tv_nsec / 1e6)
-    JSValue values[] = {
-        JS_NewString(ctx, kind),
-        JS_NewFloat64(ctx, (double)about.st_size),
-        JS_NewFloat64(ctx, MS(about.st_mtim)),
-        JS_NewFloat64(ctx, MS(about.st_atim)),
-        JS_NewFloat64(ctx, MS(about.st_ctim)),
-        JS_NewFloat64(ctx, (double)about.st_mode),
-        JS_NewFloat64(ctx, (double)about.st_ino),
-        JS_NewFloat64(ctx, (double)about.st_nlink),
-    };
-    return JS_NewArrayFrom(ctx, countof(values), values);
+    return told(ctx, &about);
 }
 
 enum { MKDIR, RMDIR, UNLINK, CHDIR, RENAME, LINK };

@@ -37,14 +37,16 @@ static JSValue failed(JSContext *ctx, int number, const char *call, const char *
         }
     }
     JSValue error =
-        to ? JS_NewPlainError(ctx, "%s: %s, %s '%s' -> '%s'", code, text, call, path, to)
-           : JS_NewPlainError(ctx, "%s: %s, %s '%s'", code, text, call, path);
+        !path ? JS_NewPlainError(ctx, "%s: %s, %s", code, text, call)
+        : to ? JS_NewPlainError(ctx, "%s: %s, %s '%s' -> '%s'", code, text, call, path, to)
+             : JS_NewPlainError(ctx, "%s: %s, %s '%s'", code, text, call, path);
     if (JS_IsException(error))
         return error;
     JS_DefinePropertyValueStr(ctx, error, "errno", JS_NewInt32(ctx, -number), JS_PROP_C_W_E);
     JS_DefinePropertyValueStr(ctx, error, "code", JS_NewString(ctx, code), JS_PROP_C_W_E);
     JS_DefinePropertyValueStr(ctx, error, "syscall", JS_NewString(ctx, call), JS_PROP_C_W_E);
-    JS_DefinePropertyValueStr(ctx, error, "path", JS_NewString(ctx, path), JS_PROP_C_W_E);
+    if (path)
+        JS_DefinePropertyValueStr(ctx, error, "path", JS_NewString(ctx, path), JS_PROP_C_W_E);
     if (to)
         JS_DefinePropertyValueStr(ctx, error, "dest", JS_NewString(ctx, to), JS_PROP_C_W_E);
     return JS_Throw(ctx, error);
