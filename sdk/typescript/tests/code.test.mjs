@@ -201,7 +201,7 @@ test("what cannot be asked for is refused by class", async () => {
     await assert.rejects(interpreter.runCode("1", { ...JS, signal }), refused);
     await assert.rejects(fresh().exec(["true"], { signal }), refused);
   }
-  assert.equal((await interpreter.runCode("1", { ...JS, signal: null, context: null })).results[0].text, "1");
+  assert.equal((await fresh().interpreter.runCode("1", { ...JS, signal: null, context: null })).results[0].text, "1");
   await assert.rejects(interpreter.runCode("1", { binding: null }), invalid);
   await assert.rejects(interpreter.runCode("1", { ...JS, envVars: null }), invalid);
   await assert.rejects(interpreter.runCode("1", { context: { id: "no-such" } }), { name: "ContextNotFoundError" });

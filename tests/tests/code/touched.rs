@@ -122,6 +122,7 @@ async fn a_base_that_is_taken_away_meanwhile_is_told() {
         let answer = ask(&server, "s", &id, json!({ "code": "x" })).await;
         let error = answer.expect_error(422, "ENGINE_NOT_INSTALLED");
         assert_eq!(error["context"]["command"], "sandkeep engines install javascript");
+        assert!(error["message"].to_string().contains(": bases/base-"), "{error}");
         assert!(!error.to_string().contains(own.path().to_str().expect("UTF-8")), "{error}");
     }
     fs::rename(&away, &image).expect("renamed");

@@ -2,10 +2,8 @@
 
 use crate::cli::Global;
 use crate::doctor::{self, Check, Status};
+use crate::verbs::engines::CacheArgs;
 use crate::{connect, output};
-use clap::ValueHint;
-use interpreters::engines::{self, Cache};
-use std::path::PathBuf;
 
 /// Tell what the machine lacks, and the cure
 ///
@@ -16,15 +14,8 @@ pub struct Args {
     /// code 1 where there is any.
     #[arg(long)]
     leaks: bool,
-    /// Where engines lie, as `serve` is told.
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "SANDKEEP_ENGINE_CACHE",
-        hide_env_values = true,
-        value_hint = ValueHint::DirPath
-    )]
-    engine_cache: Option<PathBuf>,
+    #[command(flatten)]
+    cache: CacheArgs,
 }
 
 impl Args {
@@ -34,7 +25,7 @@ impl Args {
         if self.leaks {
             return leaks(&data, global.json);
         }
-        let cache = Cache::new(self.engine_cache.unwrap_or_else(engines::default_dir));
+        let cache = self.cache.cache();
         let checks = doctor::examine(&data, &cache, connect::client(global)).await;
         if global.json {
             output::json(&checks)?;

@@ -20,7 +20,16 @@ use store::Store;
 /// touched.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where they lie; /var/cache/sandkeep by default as root, else sandkeep in the user's cache
+    #[command(flatten)]
+    cache: CacheArgs,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Which engine cache.
+#[derive(clap::Args)]
+pub struct CacheArgs {
+    /// Where engines lie; /var/cache/sandkeep by default as root, else sandkeep in the user's cache
     /// directory.
     #[arg(
         long,
@@ -31,8 +40,13 @@ pub struct Args {
         value_hint = ValueHint::DirPath
     )]
     engine_cache: Option<PathBuf>,
-    #[command(subcommand)]
-    verb: Verb,
+}
+
+impl CacheArgs {
+    /// The cache, which need not be there.
+    pub fn cache(self) -> Cache {
+        Cache::new(self.engine_cache.unwrap_or_else(engines::default_dir))
+    }
 }
 
 #[derive(Subcommand)]
@@ -70,7 +84,7 @@ enum Verb {
 impl Args {
     /// Does it.
     pub async fn run(self, global: &Global) -> anyhow::Result<u8> {
-        let cache = Cache::new(self.engine_cache.unwrap_or_else(engines::default_dir));
+        let cache = self.cache.cache();
         match self.verb {
             Verb::Install { names, all } => {
                 let every = || ENGINES.iter().map(|spec| spec.name.to_owned()).collect();

@@ -3,10 +3,10 @@
 use crate::cli::Global;
 use crate::fail::Failure;
 use crate::output::{self, say};
+use crate::verbs::engines::CacheArgs;
 use anyhow::Context as _;
-use clap::ValueHint;
 use indicatif::{ProgressBar, ProgressStyle};
-use interpreters::engines::{self, Cache};
+use interpreters::engines::Cache;
 use sandbox::backup::Report;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,15 +24,8 @@ pub struct Args {
     /// The backup; - for standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where the engines lie that its contexts need.
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "SANDKEEP_ENGINE_CACHE",
-        hide_env_values = true,
-        value_hint = ValueHint::DirPath
-    )]
-    engine_cache: Option<PathBuf>,
+    #[command(flatten)]
+    cache: CacheArgs,
 }
 
 impl Args {
@@ -47,7 +40,7 @@ impl Args {
         let to = data.clone();
         // It blocks, and has gigabytes to read.
         let report = tokio::task::spawn_blocking(move || restore(&self.file, &to)).await??;
-        let cache = Cache::new(self.engine_cache.unwrap_or_else(engines::default_dir));
+        let cache = self.cache.cache();
         let missing = missing(&report, &cache);
         if global.json {
             let needed = missing.iter().map(|(engine, version)| {

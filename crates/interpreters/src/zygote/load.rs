@@ -71,9 +71,11 @@ impl Mapped {
                 module
             }
         };
-        let text = std::fs::read(cache.path(&build.meta)).map_err(|e| e.to_string())?;
+        // Relative to the cache: where that is is the operator's alone.
+        let named = |file: &Path, e: io::Error| format!("{}: {e}", file.display());
+        let text = std::fs::read(cache.path(&build.meta)).map_err(|e| named(&build.meta, e))?;
         let meta: BaseMeta = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
-        let image = File::open(cache.path(&build.image)).map_err(|e| e.to_string())?;
+        let image = File::open(cache.path(&build.image)).map_err(|e| named(&build.image, e))?;
         let inode = image.metadata().map_err(|e| e.to_string())?.ino();
         let loaded = Build::new(&module, image, meta, driver).map_err(|e| e.to_string())?;
         Ok(Loaded { build: loaded, image: build.image.clone(), inode })

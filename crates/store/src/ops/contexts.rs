@@ -94,14 +94,15 @@ pub(crate) fn save(
     pack: Option<&WrittenPack>,
 ) -> Result<bool> {
     let snapshot = state.snapshot.as_ref();
-    let changed = execute(
-        c,
-        "UPDATE contexts SET wasm = ?1, base = ?2, taken_at = ?3, manifest = ?4, version = ?7,
-            cwd = ?8, executions = ?9, last_used = max(last_used, ?10), stale = 0
-         WHERE object = ?5 AND id = ?6 AND NOT EXISTS (
-            SELECT 1 FROM sandboxes WHERE object = ?5
-                AND (destroying_at IS NOT NULL OR destroyed_at IS NOT NULL))",
-        params![
+    let update = |build: &str, only: &str| {
+        let sql = format!(
+            "UPDATE contexts SET {build} taken_at = ?3, manifest = ?4, version = ?7,
+                cwd = ?8, executions = ?9, last_used = max(last_used, ?10), stale = 0
+             WHERE object = ?5 AND id = ?6 {only} AND NOT EXISTS (
+                SELECT 1 FROM sandboxes WHERE object = ?5
+                    AND (destroying_at IS NOT NULL OR destroyed_at IS NOT NULL))"
+        );
+        let values = params![
             snapshot.map(|s| &s.wasm),
             snapshot.map(|s| &s.base),
             snapshot.map(|s| s.taken_at),
@@ -112,8 +113,14 @@ pub(crate) fn save(
             state.cwd,
             state.executions.cast_signed(),
             state.last_used
-        ],
-    )?;
+        ];
+        execute(c, &sql, values)
+    };
+    // As a rule the build stays, and its index need not be written.
+    let changed = match update("", "AND wasm IS ?1 AND base IS ?2")? {
+        0 => update("wasm = ?1, base = ?2,", "")?,
+        changed => changed,
+    };
     if changed > 0 {
         if let Some(pack) = pack {
             written(c, object, id, pack)?;
